@@ -1,0 +1,326 @@
+"""Recording and playback for harnesses that own the loop.
+
+A harness that makes the environment itself and takes only an agent cannot be given a
+wrapped environment. :class:`RecordingAgent` wraps the agent instead and writes the same
+tape; :class:`PlaybackAgent` is an agent that plays one.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import gymnasium as gym
+import structlog
+
+from twopass import fingerprint
+from twopass.actions import needs_space, pack_value, restorer
+from twopass.digest import Digester
+from twopass.divergence import Comparison, Tolerance
+from twopass.errors import PlaybackError
+from twopass.policies import Policy, as_agent
+from twopass.recorder import check_seed
+from twopass.report import PlaybackReport
+from twopass.tape import Header, MemorySink, Recording, Tape, TapeWriter
+from twopass.tape.records import Reset
+from twopass.trees import copied
+
+__all__ = ["PlaybackAgent", "RecordingAgent"]
+
+log = structlog.get_logger("twopass")
+_clock = time.perf_counter_ns
+
+
+class RecordingAgent:
+    """Record what a harness asks of an agent, and what it answers.
+
+    The harness sees an agent. It does not tell an agent its seeds and options, so say
+    them here: ``seeds`` for a list known beforehand, or :meth:`expect` before each
+    episode. An episode without is recorded as unseeded and cannot be repeated by the
+    tape alone.
+
+    Args:
+        agent: A policy of any kind that :func:`twopass.record` takes.
+        path: The tape's file; without one the tape stays in memory.
+        env: An environment like the harness's, for the fingerprint and the spaces; it
+            is only read. Without one the tape needs ``env=`` to be played.
+        seeds: Of the episodes to come, in order.
+        overwrite: Replace an existing file.
+
+    Raises:
+        TapeError: The file exists.
+
+    Example:
+        >>> env = gym.make("CartPole-v1")
+        >>> agent = RecordingAgent(lambda observation: 1, env=env, seeds=[7])
+        >>> observation, info = env.reset(seed=7)  # the harness's own loop
+        >>> agent.reset(observation, info)
+        >>> over = False
+        >>> while not over:
+        ...     observation, reward, terminated, truncated, info = env.step(
+        ...         agent.step()
+        ...     )
+        ...     over = terminated or truncated
+        ...     agent.update(observation, reward, over, info)
+        >>> agent.close()
+        >>> import twopass
+        >>> twopass.verify(agent.tape).verdict
+        'exact'
+    """
+
+    def __init__(
+        self,
+        agent: Policy,
+        path: str | Path | None = None,
+        *,
+        env: gym.Env[Any, Any] | None = None,
+        seeds: Iterable[int | None] = (),
+        overwrite: bool = False,
+    ) -> None:
+        self._space = env.action_space if env is not None else None
+        self._agent = as_agent(agent, self._space)  # type: ignore[arg-type]  # only "random" needs it
+        self._seeds: Iterator[int | None] = iter(seeds)
+        self._next: dict[str, Any] | None = None
+        header = _header(env)
+        self._writer = TapeWriter(path, overwrite=overwrite) if path else None
+        self._recording = Recording(self._writer or MemorySink(), header)
+        self._digest = Digester("observation")
+        self._sent: Any = None
+        self._policy_ns = self._answered = self._left = 0
+        self._closed = False
+
+    @property
+    def tape(self) -> Tape:
+        """The tape so far, the running episode included."""
+        return self._recording.tape(self._writer.path if self._writer else None)
+
+    def expect(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> None:
+        """Say with what the harness will reset the environment next."""
+        check_seed(seed)
+        self._next = {"seed": seed, "options": copied(options)}
+
+    def reset(self, observation: Any, info: dict[str, Any]) -> None:
+        """Begin an episode, and forward the call."""
+        self._leave()
+        told = self._next or {"seed": next(self._seeds, None), "options": None}
+        self._next = None
+        check_seed(told["seed"])
+        recording = self._recording
+        seed = None if told["seed"] is None else int(told["seed"])
+        recording.begin(
+            Reset(
+                recording.episode,
+                seed,
+                told["options"],
+                digest=self._digest(observation),
+            )
+        )
+        started = _clock()
+        self._agent.reset(observation, info)
+        self._left = _clock()
+        self._policy_ns = self._left - started
+
+    def step(self) -> Any:
+        """Forward the call, and keep a copy of the action."""
+        started = _clock()
+        try:
+            action = self._agent.step()
+        except BaseException as error:
+            self._recording.finish("error", error=error)
+            raise
+        self._policy_ns += _clock() - started
+        fallback = None
+        if self._space is not None and needs_space(self._space):
+            fallback = pack_value(self._space, action)
+        self._sent = self._recording.pack_action(action, fallback)
+        self._answered = _clock()
+        return action
+
+    def update(
+        self, observation: Any, reward: Any, done: bool, info: dict[str, Any]
+    ) -> None:
+        """Record what the action did, and forward the call."""
+        step_ns = _clock() - self._answered
+        recording = self._recording
+        digest = self._digest(observation)
+        cut = bool(done and info.get("TimeLimit.truncated", False))
+        ended = bool(done) and not cut
+        row = (self._sent, reward, ended, cut, digest, self._policy_ns, step_ns, None)
+        recording.rows.append(row)
+        started = _clock()
+        self._agent.update(observation, reward, done, info)
+        self._policy_ns = _clock() - started
+        if done:
+            recording.finish("truncated" if cut else "done")
+        elif started >= recording.due_ns or len(recording.rows) >= recording.limit:
+            recording.flush()
+
+    def close(self) -> None:
+        """Seal the tape; further calls do nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        self._leave()
+        self._recording.close()
+        if self._writer:
+            episodes = self._recording.episode
+            log.info("recording_saved", path=self._writer.path, episodes=episodes)
+
+    def __enter__(self) -> RecordingAgent:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None and self._recording.running and not self._recording.ended:
+            self._recording.finish("error", error=error)
+        self.close()
+
+    def _leave(self) -> None:
+        if self._recording.running:
+            if not self._recording.ended:
+                self._recording.finish("abandoned")
+            self._recording.leave()
+
+
+class PlaybackAgent:
+    """Play a tape in a harness's own loop, and check every step.
+
+    Each ``reset`` begins the next episode of the tape. When the harness asks for more
+    actions than there are, the last one is repeated and the length has diverged.
+
+    Args:
+        tape: A tape or its path.
+        episode: The first episode to play.
+        rtol: Relative tolerance within which a value is *close*.
+        atol: Absolute tolerance.
+        action_space: Of the harness's environment; needed for graphs.
+
+    Attributes:
+        reports: One report for each episode that is over.
+
+    Raises:
+        TapeError: The file cannot be opened as a tape.
+    """
+
+    def __init__(
+        self,
+        tape: Tape | str | Path,
+        episode: int = 0,
+        *,
+        rtol: float = 0.0,
+        atol: float = 0.0,
+        action_space: gym.Space[Any] | None = None,
+    ) -> None:
+        self.tape = tape if isinstance(tape, Tape) else Tape.load(tape)
+        self.reports: list[PlaybackReport] = []
+        self._next = episode
+        self._tolerance = Tolerance(rtol, atol)
+        self._restore = restorer(action_space)
+        self._comparison: Comparison | None = None
+        self._asked = 0
+        self._logged = False
+
+    @property
+    def report(self) -> PlaybackReport:
+        """The report on the running or last episode.
+
+        Raises:
+            PlaybackError: No episode has begun.
+        """
+        comparison = self._running
+        return PlaybackReport(
+            comparison.verdict,
+            comparison.first,
+            comparison.episode.index,
+            comparison.episode.length,
+            comparison.steps,
+            plan="harness",
+            tape_id=self.tape.header.tape_id,
+        )
+
+    def reset(self, observation: Any, info: dict[str, Any]) -> None:
+        """Begin the next episode.
+
+        Raises:
+            PlaybackError: The tape has no further episode.
+        """
+        self._leave()
+        if self._next >= len(self.tape):
+            raise PlaybackError(f"the tape has no episode {self._next}")
+        flags = self.tape.header.flags
+        self._comparison = Comparison(self.tape[self._next], self._tolerance, flags)
+        self._next += 1
+        self._asked, self._logged = 0, False
+        self._comparison.reset(observation)
+        self._announce()
+
+    def step(self) -> Any:
+        """Return the tape's next action.
+
+        Raises:
+            PlaybackError: The episode was not reset, or has no action at all.
+        """
+        episode = self._running.episode
+        if not episode.length:
+            raise PlaybackError(f"episode {episode.index} has no steps")
+        index = min(self._asked, episode.length - 1)
+        self._asked += 1
+        return episode.actions.restored(index, self._restore)
+
+    def update(
+        self, observation: Any, reward: Any, done: bool, info: dict[str, Any]
+    ) -> None:
+        """Compare what the action did with the tape."""
+        comparison = self._running
+        if comparison.steps >= comparison.episode.length:
+            comparison.overrun()
+        else:
+            cut = bool(done and info.get("TimeLimit.truncated", False))
+            comparison.flags = "done"
+            comparison.step(observation, reward, bool(done) and not cut, cut)
+        self._announce()
+
+    def close(self) -> None:
+        """End the last episode."""
+        self._leave()
+
+    @property
+    def _running(self) -> Comparison:
+        if self._comparison is None:
+            raise PlaybackError("call reset before step")
+        return self._comparison
+
+    def _leave(self) -> None:
+        if self._comparison is not None:
+            self._comparison.left()
+            self._announce()
+            self.reports.append(self.report)
+            self._comparison = None
+
+    def _announce(self) -> None:
+        first = self._running.first
+        if first is not None and not self._logged:
+            self._logged = True
+            log.warning("divergence", tape=self.tape.path, **first.to_dict())
+
+
+def _header(env: gym.Env[Any, Any] | None) -> Header:
+    return Header(
+        tape_id=str(uuid.uuid4()),
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        fingerprint=fingerprint.collect(env) if env is not None else {},
+        action_space=repr(env.action_space) if env is not None else None,
+        observation_space=repr(env.observation_space) if env is not None else None,
+        flags="done",
+    )

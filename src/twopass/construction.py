@@ -1,0 +1,202 @@
+"""Make environments, with the random state of making them captured or put back.
+
+An environment source is an id, a ``gymnasium`` ``EnvSpec``, or a callable
+``make_env(render_mode)``. A tape is a source too, but not a trusted one: of it only an
+id that an installed package has registered is made (:func:`source_of`).
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import gymnasium as gym
+from gymnasium.envs.registration import EnvSpec
+
+from twopass.errors import PlaybackError
+from twopass.randomness import EntropyTap, GlobalState
+from twopass.tape import Construction, Tape
+from twopass.tape.values import decode_value
+from twopass.trees import leaves
+
+__all__ = [
+    "EnvSource",
+    "drawing_mode",
+    "make",
+    "make_captured",
+    "make_replayed",
+    "source_of",
+]
+
+EnvSource: TypeAlias = str | EnvSpec | Callable[..., gym.Env[Any, Any]]
+
+_PLAIN_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+# What Gymnasium and its wrappers take as the name of something to import.
+_IMPORT = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")
+
+
+def make(source: EnvSource, render_mode: str | None = None) -> gym.Env[Any, Any]:
+    """Make an environment.
+
+    Args:
+        source: An id, a spec, or a callable that takes a render mode.
+        render_mode: Passed on unless it is ``None``, which many packages' environments
+            do not take.
+
+    Raises:
+        PlaybackError: The source makes no environment.
+    """
+    mode = {} if render_mode is None else {"render_mode": render_mode}
+    if isinstance(source, str | EnvSpec):
+        env = _registered(source, mode)
+    elif callable(source):
+        env = _called(source, render_mode)
+    else:
+        raise PlaybackError(f"{source!r} is no id, EnvSpec or callable make_env")
+    if not isinstance(env, gym.Env):
+        raise PlaybackError(f"{source!r} made {env!r}, which is no gymnasium.Env")
+    return env
+
+
+def _registered(source: str | EnvSpec, mode: dict[str, Any]) -> gym.Env[Any, Any]:
+    try:
+        env: gym.Env[Any, Any] = gym.make(source, **mode)
+    except gym.error.Error as error:
+        raise PlaybackError(f"cannot make {_name(source)!r}: {error}") from error
+    return env
+
+
+def _name(source: str | EnvSpec) -> str:
+    return source if isinstance(source, str) else source.id
+
+
+def _called(source: Callable[..., Any], render_mode: str | None) -> Any:
+    try:
+        parameters = inspect.signature(source).parameters.values()
+    except (TypeError, ValueError):
+        return source(render_mode)  # built in C, so nothing is known of it
+    if not parameters:
+        name = getattr(source, "__name__", source)
+        raise PlaybackError(f"{name!r} takes no argument: give it one, the render mode")
+    by_name = any(p.name == "render_mode" for p in parameters) or all(
+        p.kind is p.VAR_KEYWORD for p in parameters
+    )
+    # By name where it can be: an environment's class has other parameters before it.
+    return source(render_mode=render_mode) if by_name else source(render_mode)
+
+
+def make_captured(
+    source: EnvSource, render_mode: str | None = None
+) -> tuple[gym.Env[Any, Any], Construction]:
+    """Make an environment and note the random state in which it was made."""
+    state = GlobalState.capture()
+    with EntropyTap() as tap:
+        env = make(source, render_mode)
+    return env, Construction(state.to_value(), tuple(tap.drawn))
+
+
+def make_replayed(
+    source: EnvSource, render_mode: str | None, construction: Construction | None
+) -> gym.Env[Any, Any]:
+    """Make an environment in the random state in which the recorded one was made.
+
+    The global generators stay in the state that making leaves: call it where they are
+    preserved.
+    """
+    if construction is None:
+        return make(source, render_mode)
+    GlobalState.from_value(construction.globals).restore()
+    with EntropyTap(construction.entropy):
+        return make(source, render_mode)
+
+
+def drawing_mode(source: EnvSource, recorded: str | None = None) -> str:
+    """Return the render mode in which ``source`` gives arrays.
+
+    Args:
+        source: The environment's source.
+        recorded: The mode of pass 1, used again when it gives arrays.
+
+    Raises:
+        PlaybackError: A registered environment says that it has no such mode.
+    """
+    if recorded in ("rgb_array", "rgb_array_list"):
+        return recorded
+    modes = _modes(source)
+    for mode in ("rgb_array", "rgb_array_list"):
+        if modes is None or mode in modes:
+            return mode
+    raise PlaybackError(
+        f"{_name(source)!r} cannot be filmed: its render modes are {modes}, and none "  # type: ignore[arg-type]
+        "gives arrays"
+    )
+
+
+def _modes(source: EnvSource) -> list[str] | None:
+    """Return the modes that a registered environment declares; ``None`` if unknown."""
+    if not isinstance(source, str | EnvSpec):
+        return None
+    try:
+        spec = gym.spec(source) if isinstance(source, str) else source
+        creator: Any = spec.entry_point
+        if isinstance(creator, str):
+            creator = gym.envs.registration.load_env_creator(creator)
+    except (gym.error.Error, ImportError, AttributeError):
+        return None  # `make` says what is wrong, and what to install
+    modes = getattr(creator, "metadata", {}).get("render_modes")
+    return list(modes) if modes else None
+
+
+def source_of(tape: Tape) -> EnvSpec:
+    """Return the source that a tape names, if it may be trusted.
+
+    Raises:
+        PlaybackError: The tape names no id, one that is not registered, or arguments
+            that could make somebody import a module. Pass ``env`` then.
+    """
+    fingerprint = tape.fingerprint
+    env_id = fingerprint.get("env_id")
+    if not isinstance(env_id, str):
+        raise PlaybackError(
+            "the tape's environment has no id; pass env, a callable "
+            "make_env(render_mode)"
+        )
+    if not _PLAIN_ID.fullmatch(env_id) or env_id not in gym.registry:
+        raise PlaybackError(
+            f"{env_id!r} is not registered here; import the package that registers it, "
+            "or pass env"
+        )
+    kwargs = fingerprint.get("kwargs")
+    spec = gym.spec(env_id)
+    return _with(spec, _trusted(kwargs, env_id), fingerprint.get("limit"))
+
+
+def _with(spec: EnvSpec, kwargs: dict[str, Any], limit: Any) -> EnvSpec:
+    # Never a wrapper that the file names: those are the caller's to apply.
+    own = copy.deepcopy(spec)
+    own.kwargs.update(kwargs)
+    if type(limit) is int and limit > 0:
+        own.max_episode_steps = limit
+    return own
+
+
+def _trusted(kwargs: Any, env_id: str) -> dict[str, Any]:
+    if not isinstance(kwargs, dict):
+        raise PlaybackError(f"the tape's arguments for {env_id!r} are no object")
+    try:
+        values = {str(key): decode_value(value) for key, value in kwargs.items()}
+    except (LookupError, TypeError, ValueError) as error:
+        raise PlaybackError(
+            f"the tape's arguments for {env_id!r} cannot be rebuilt; pass env"
+        ) from error
+    for path, leaf in leaves(values):
+        if isinstance(leaf, str) and _IMPORT.fullmatch(leaf):
+            raise PlaybackError(
+                f"the tape wants {env_id!r} made with {path[0]}={leaf!r}, which could "
+                "import a module; pass env if you trust it"
+            )
+    values.pop("render_mode", None)
+    return values

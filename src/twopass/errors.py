@@ -1,0 +1,165 @@
+"""Every error that twopass raises by name.
+
+::
+
+    TwoPassError
+    +- TapeError                  .path
+    |  +- NotATapeError
+    |  +- TapeVersionError        .found .supported
+    |  +- IncompleteTapeError
+    |  +- CorruptTapeError        .offset
+    +- DivergenceError            .report
+    +- UnsupportedValueError      .tree_path .type      also TypeError
+    +- PlaybackError
+    +- EncoderError               .path
+    +- MissingDependencyError     .package .extra       also ImportError
+
+The module imports nothing of twopass, so that every other module may import it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from twopass.report import PlaybackReport
+
+__all__ = [
+    "CorruptTapeError",
+    "DivergenceError",
+    "EncoderError",
+    "IncompleteTapeError",
+    "MissingDependencyError",
+    "NotATapeError",
+    "PlaybackError",
+    "TapeError",
+    "TapeVersionError",
+    "TwoPassError",
+    "UnsupportedValueError",
+]
+
+
+class TwoPassError(Exception):
+    """The root of the tree: ``except twopass.errors.TwoPassError`` catches all.
+
+    Attributes:
+        result: What was finished before the error, when raised by
+            :func:`twopass.two_pass` after pass 1: a ``TwoPassResult`` with the tape
+            and the metrics. ``None`` everywhere else.
+    """
+
+    result: Any = None
+
+
+class TapeError(TwoPassError):
+    """Raised when a tape cannot be written or read.
+
+    Attributes:
+        path: The file, as text; ``None`` for a tape in memory.
+    """
+
+    def __init__(self, message: str, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class NotATapeError(TapeError):
+    """Raised when a file is not an MCAP file with the profile ``twopass``."""
+
+
+class TapeVersionError(TapeError):
+    """Raised when a tape has a format version that this release cannot read.
+
+    Attributes:
+        found: The version in the file.
+        supported: The newest version that this release reads.
+    """
+
+    def __init__(self, path: str | None, found: object, supported: int) -> None:
+        super().__init__(
+            f"{path}: tape format version {found!r} is not supported; this release "
+            f"reads version {supported}. Upgrade with: pip install -U twopass",
+            path,
+        )
+        self.found = found
+        self.supported = supported
+
+
+class IncompleteTapeError(TapeError):
+    """Raised by strict opening when the recording ended before it was sealed."""
+
+
+class CorruptTapeError(TapeError):
+    """Raised when bytes of a tape do not say what a recorder wrote.
+
+    Attributes:
+        offset: Position in the file, in bytes, of the first record that cannot be
+            trusted.
+    """
+
+    def __init__(self, message: str, path: str | None, offset: int) -> None:
+        super().__init__(message, path)
+        self.offset = offset
+
+
+class DivergenceError(TwoPassError):
+    """Raised on the first divergence when ``on_divergence="raise"``.
+
+    Attributes:
+        report: The :class:`~twopass.PlaybackReport` up to the divergence.
+    """
+
+    def __init__(self, report: PlaybackReport) -> None:
+        super().__init__(report.summary())
+        self.report = report
+
+
+class UnsupportedValueError(TwoPassError, TypeError):
+    """Raised when a value cannot be stored in a tape or compared with one.
+
+    Attributes:
+        tree_path: Where in the nested value, such as ``options['goal'][0]``.
+        type: The type of the value found there.
+    """
+
+    def __init__(self, tree_path: str, value: object, remedy: str) -> None:
+        super().__init__(
+            f"{tree_path}: cannot store a value of type "
+            f"{type(value).__module__}.{type(value).__qualname__}; {remedy}"
+        )
+        self.tree_path = tree_path
+        self.type = type(value)
+
+
+class PlaybackError(TwoPassError):
+    """Raised when a tape cannot be played here: spaces, render mode, missing env."""
+
+
+class EncoderError(TwoPassError):
+    """Raised when a film cannot be written.
+
+    Attributes:
+        path: The film's final name, as text; ``None`` for frames in memory.
+    """
+
+    def __init__(self, message: str, path: str | None = None) -> None:
+        super().__init__(message)
+        self.path = path
+
+
+class MissingDependencyError(TwoPassError, ImportError):
+    """Raised when an optional package is needed and is not installed.
+
+    Attributes:
+        package: The package that is missing.
+        extra: The extra of twopass that installs it; ``None`` if there is none.
+    """
+
+    def __init__(self, package: str, extra: str | None, purpose: str) -> None:
+        target = f'"twopass[{extra}]"' if extra else package
+        super().__init__(
+            f"{purpose} needs {package}, which is not installed. "
+            f"Run: pip install {target}"
+        )
+        self.package = package
+        self.extra = extra

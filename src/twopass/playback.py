@@ -1,0 +1,421 @@
+"""Pass 2: :class:`TapePlayback`, a wrapper that plays a tape and films it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack
+
+import gymnasium as gym
+import structlog
+from gymnasium.utils import RecordConstructorArgs
+
+from twopass import fingerprint
+from twopass.divergence import Tolerance
+from twopass.errors import DivergenceError, PlaybackError, UnsupportedValueError
+from twopass.fingerprint import Mismatch
+from twopass.frames import FilmInfo, FrameEncoder, FrameNormaliser, open_encoder
+from twopass.randomness import (
+    GlobalState,
+    environment_state,
+    preserved,
+    restore_environment,
+)
+from twopass.replay import EpisodeReplay, StepResult
+from twopass.report import PlaybackReport
+from twopass.tape import Tape
+
+__all__ = ["Film", "OnDivergence", "Progress", "TapePlayback"]
+
+ObsType = TypeVar("ObsType")
+ActType = TypeVar("ActType")
+OnDivergence: TypeAlias = Literal["warn", "stop", "raise"]
+Progress: TypeAlias = Callable[[str, int, int | None], None]
+"""Called with what is being done, how much is done, and how much there is."""
+
+log = structlog.get_logger("twopass")
+_clock = time.perf_counter
+_DEFAULT_FPS = 30.0
+
+
+class Film(TypedDict, total=False):
+    """How a film is written.
+
+    Attributes:
+        fps: Frames a second; else the environment's ``render_fps``, else 30.
+        format: ``gif``, ``mp4``, ``png`` or ``memory``; else from the suffix.
+        overwrite: Replace an existing file.
+        loop: Repetitions of a GIF; 0 is for ever.
+    """
+
+    fps: float | None
+    format: str | None
+    overwrite: bool
+    loop: int | None
+
+
+class TapePlayback(
+    gym.Wrapper[ObsType, ActType, ObsType, ActType],
+    RecordConstructorArgs,
+    Generic[ObsType, ActType],
+):
+    """Play an episode of a tape into an environment, and check every step.
+
+    ``reset`` and ``step`` take the tape's seed, options and actions, whatever they are
+    given. The environment is used as it is: give it a fresh one. ``render`` cannot
+    change the episode's random numbers, and the caller's global generators are left
+    alone.
+
+    Args:
+        env: The environment, made as the recorded one was, apart from its render mode.
+        tape: A tape, or the path of one.
+        episode: Which episode.
+        on_divergence: ``"warn"`` logs the first divergence and goes on, ``"stop"`` ends
+            playback there, ``"raise"`` raises.
+        rtol: Relative tolerance within which a value is *close*.
+        atol: Absolute tolerance; observations need a tape with full ones.
+        guard: Whether random state is put back after each ``render``.
+
+    Raises:
+        PlaybackError: The tape has no such episode, or the environment's action space
+            cannot take its actions.
+        TapeError: The file cannot be opened as a tape.
+
+    Example:
+        >>> import twopass
+        >>> tape = twopass.record("CartPole-v1", "random", seeds=[7])
+        >>> player = TapePlayback(gym.make("CartPole-v1"), tape)
+        >>> player.play().verdict
+        'exact'
+
+    Change logs:
+        * v0.1.0 - Initially added
+    """
+
+    def __init__(  # noqa: PLR0913 -- each is one choice of the user's, by keyword
+        self,
+        env: gym.Env[ObsType, ActType],
+        tape: Tape | str | Path,
+        episode: int = 0,
+        *,
+        on_divergence: OnDivergence = "warn",
+        rtol: float = 0.0,
+        atol: float = 0.0,
+        guard: bool = True,
+    ) -> None:
+        tape = tape if isinstance(tape, Tape) else Tape.load(tape)
+        RecordConstructorArgs.__init__(
+            self,
+            tape=tape.path,
+            episode=episode,
+            on_divergence=on_divergence,
+            rtol=rtol,
+            atol=atol,
+            guard=guard,
+        )
+        gym.Wrapper.__init__(self, env)
+        self.tape = tape
+        self._index = _episode_index(tape, episode)
+        self._on_divergence = _checked_choice(on_divergence)
+        self._tolerance = Tolerance(rtol, atol)
+        self._guard = guard
+        self._globals: GlobalState | None = None
+        self._inside = False
+        self._alone, self._plan = True, "given"
+        self._seconds = {"render": 0.0, "encode": 0.0}
+        self._replay: EpisodeReplay | None = None
+        self._logged = False
+        self.mismatches = self._check_fingerprint()
+
+    # One call at a time ------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[ObsType, dict[str, Any]]:
+        """Reset as recorded; ``seed`` and ``options`` are ignored."""
+        self._begin(None)
+        with self._own_globals():
+            result = self._running.reset()
+        self._announce()
+        return result
+
+    def step(self, action: ActType | None) -> StepResult:
+        """Step with the tape's next action; ``action`` is ignored.
+
+        Raises:
+            PlaybackError: The episode was not reset, or the tape is used up.
+            DivergenceError: The step differs, with ``on_divergence="raise"``.
+        """
+        replay = self._running
+        if replay.over:
+            raise PlaybackError(
+                f"the tape is used up: episode {self._index} has "
+                f"{replay.episode.length} steps, and {replay.position} were played"
+            )
+        with self._own_globals():
+            result = replay.step()
+        self._announce()
+        return result
+
+    def render(self) -> Any:
+        """Render, and put random state back as it was."""
+        started = _clock()
+        try:
+            with self._own_globals(), self._guarded():
+                return self.env.render()
+        finally:
+            self._seconds["render"] += _clock() - started
+
+    @property
+    def report(self) -> PlaybackReport:
+        """The report so far."""
+        return self._report(None, None)
+
+    # The whole episode ---------------------------------------------------------------
+
+    def play(
+        self,
+        path: str | Path | None = None,
+        *,
+        steps: int | None = None,
+        progress: Progress | None = None,
+        encoder: FrameEncoder | None = None,
+        **film: Unpack[Film],
+    ) -> PlaybackReport:
+        """Play from start to end, and film it when a path is given.
+
+        The film has the frame of the reset, one of each step, and so always the last
+        one: ``length + 1`` frames.
+
+        Args:
+            path: The film; ``None`` compares only. With ``steps`` it gets ``.preview``
+                before its suffix.
+            steps: Play so many steps only.
+            progress: Called after each step.
+            encoder: An encoder of yours, instead of ``path``; it is closed here.
+            **film: See :class:`Film`.
+
+        Returns:
+            The report.
+
+        Raises:
+            PlaybackError: The environment does not render arrays.
+            EncoderError: The film cannot be written; the tape is untouched.
+            DivergenceError: A step differs, with ``on_divergence="raise"``.
+        """
+        _check_steps(steps)
+        self._begin(steps)
+        with ExitStack() as stack:
+            if path is not None:
+                self._check_drawing()
+                encoder = self._open_film(path, steps, film)
+            if encoder is not None:
+                stack.enter_context(encoder)
+            stack.enter_context(self._own_globals())
+            self._play(_Camera(self, encoder), progress)
+        info = encoder.close() if encoder else None
+        return self._report(info, self._is_preview())
+
+    def _play(self, camera: _Camera, progress: Progress | None) -> None:
+        replay = self._running
+        if self._survives(replay.reset):
+            camera.shoot()
+        while not replay.over and not self._stopped and self._survives(replay.step):
+            camera.shoot()
+            if progress:
+                progress("play", replay.position, replay.horizon)
+
+    def _survives(self, call: Callable[[], Any]) -> bool:
+        """Run one call into the environment; what it raises is a divergence."""
+        try:
+            call()
+        except Exception as error:  # noqa: BLE001 -- an environment may raise anything
+            self._running.failed(error)
+        self._announce()
+        return not self._running.crashed
+
+    def film_path(self, path: str | Path, steps: int | None = None) -> Path:
+        """Return the name that a film of ``steps`` steps gets."""
+        path = Path(path)
+        length = self.tape[self._index].length
+        if steps is None or steps >= length:
+            return path
+        return path.with_name(f"{path.stem}.preview{path.suffix}")
+
+    # How --------------------------------------------------------------------------
+
+    def reached_by(self, plan: str, *, alone: bool) -> None:
+        """Say how ``env`` came to the episode; for callers that prepare it.
+
+        Args:
+            plan: The name for the report.
+            alone: Whether the episodes before were not played into ``env``.
+        """
+        self._plan, self._alone = plan, alone
+
+    @property
+    def _running(self) -> EpisodeReplay:
+        if self._replay is None:
+            raise PlaybackError("call reset before step")
+        return self._replay
+
+    @property
+    def _stopped(self) -> bool:
+        found = self._running.comparison.first is not None
+        return found and self._on_divergence == "stop"
+
+    def _begin(self, steps: int | None) -> None:
+        self._replay = EpisodeReplay(
+            self.env,
+            self.tape,
+            self._index,
+            tolerance=self._tolerance,
+            alone=self._alone,
+            horizon=steps,
+        )
+        self._seconds = {"render": 0.0, "encode": 0.0}
+        self._logged = False
+
+    def _announce(self) -> None:
+        first = self._running.comparison.first
+        if first is None or self._logged:
+            return
+        self._logged = True
+        if self._on_divergence == "raise":
+            raise DivergenceError(self.report)
+        log.warning("divergence", tape=self.tape.path, **first.to_dict())
+
+    def _check_fingerprint(self) -> tuple[Mismatch, ...]:
+        recorded = self.tape.fingerprint
+        fingerprint.check_action_space(recorded, self.env.action_space)
+        found = fingerprint.compare(recorded, fingerprint.collect(self.env))
+        for mismatch in found:
+            log.warning(
+                "fingerprint_mismatch", tape=self.tape.path, **mismatch.to_dict()
+            )
+        return tuple(found)
+
+    def _check_drawing(self) -> None:
+        mode = self.env.render_mode
+        if mode in (None, "human", "ansi"):
+            modes = self.env.metadata.get("render_modes")
+            raise PlaybackError(
+                f"a film needs frames as arrays, but render_mode is {mode!r}; make the "
+                f'environment with render_mode="rgb_array" (it has {modes})'
+            )
+
+    def _open_film(
+        self, path: str | Path, steps: int | None, film: Film
+    ) -> FrameEncoder:
+        options: dict[str, Any] = {k: v for k, v in film.items() if v is not None}
+        fps = options.pop("fps", None)
+        chosen = self._fps() if fps is None else fps
+        return open_encoder(self.film_path(path, steps), fps=chosen, **options)
+
+    def _fps(self) -> float:
+        fps = self.env.metadata.get("render_fps")
+        if isinstance(fps, int | float) and fps > 0:
+            return float(fps)
+        log.warning("no_render_fps", used=_DEFAULT_FPS, hint="pass fps")
+        return _DEFAULT_FPS
+
+    @contextmanager
+    def _own_globals(self) -> Iterator[None]:
+        """Run in playback's own global generators; give the caller's back."""
+        if self._inside:
+            yield
+            return
+        self._inside = True
+        try:
+            with preserved():
+                if self._globals:
+                    self._globals.restore()
+                yield
+                self._globals = GlobalState.capture()
+        finally:
+            self._inside = False
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Keep what ``render`` draws from reaching the next step."""
+        if not self._guard:
+            yield
+            return
+        state = environment_state(self.env)
+        with preserved():
+            yield
+        restore_environment(self.env, state)
+
+    def _report(self, film: FilmInfo | None, preview: bool | None) -> PlaybackReport:
+        replay = self._running
+        facts = film.to_dict() if film else None
+        return PlaybackReport(
+            replay.comparison.verdict,
+            replay.comparison.first,
+            self._index,
+            replay.episode.length,
+            replay.position,
+            frames=film.frames if film else 0,
+            path=film.path if film else None,
+            seconds={**replay.seconds, **self._seconds},
+            preview=self._is_preview() if preview is None else preview,
+            plan=self._plan,
+            guarded=self._guard,
+            mismatches=self.mismatches,
+            tape_id=self.tape.header.tape_id,
+            film=facts,
+        )
+
+    def _is_preview(self) -> bool:
+        return self._running.horizon < self._running.episode.length
+
+    def spent(self, what: str, seconds: float) -> None:
+        """Add to the seconds of the report."""
+        self._seconds[what] += seconds
+
+
+@dataclass(slots=True)
+class _Camera:
+    """Takes the frame of the moment to an encoder, if there is one."""
+
+    player: TapePlayback[Any, Any]
+    encoder: FrameEncoder | None
+    normalise: FrameNormaliser | None = None
+
+    def shoot(self) -> None:
+        if self.encoder is None:
+            return
+        position = self.player.report.replayed_length
+        try:
+            frame = self.player.render()
+        except Exception as error:
+            error.add_note(f"while rendering step {position} of the episode")
+            raise
+        self.normalise = self.normalise or FrameNormaliser()
+        started = _clock()
+        self.encoder.add(self.normalise(frame, position))
+        self.player.spent("encode", _clock() - started)
+
+
+def _episode_index(tape: Tape, episode: int) -> int:
+    if not len(tape):
+        raise PlaybackError("the tape has no episode")
+    if isinstance(episode, bool) or not -len(tape) <= episode < len(tape):
+        raise PlaybackError(f"episode {episode}: the tape has {len(tape)} episodes")
+    return range(len(tape))[episode]
+
+
+def _checked_choice(choice: OnDivergence) -> OnDivergence:
+    if choice not in ("warn", "stop", "raise"):
+        raise UnsupportedValueError(
+            f"on_divergence={choice!r}", choice, 'use "warn", "stop" or "raise"'
+        )
+    return choice
+
+
+def _check_steps(steps: Any) -> None:
+    if steps is not None and (type(steps) is not int or steps < 0):
+        raise UnsupportedValueError(f"steps={steps!r}", steps, "give a number of steps")

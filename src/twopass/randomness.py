@@ -1,0 +1,247 @@
+"""Capture, restore and guard random state.
+
+- :class:`GlobalState`: Python's ``random``, NumPy's legacy generator, and torch's when
+  torch is already imported. Reading it draws nothing and changes nothing.
+- :func:`preserved` gives the caller's global generators back, whatever happens inside.
+- :func:`environment_state` and :func:`restore_environment`: the generator that an
+  environment holds. ``Env.np_random`` is never read, since reading it draws a seed.
+- :class:`EntropyTap`: the OS entropy that NumPy draws, passed through and logged, or
+  fed back from a log.
+
+A state is a nested value of plain types and arrays, ready for a tape.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.random.bit_generator as entropy_source
+
+__all__ = [
+    "EntropyTap",
+    "GlobalState",
+    "environment_state",
+    "preserved",
+    "restore_environment",
+]
+
+# Bit generators that NumPy ships; a name from a tape picks among these and no others.
+_BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalState:
+    """The state of the global generators at one moment.
+
+    Attributes:
+        python: ``random.getstate()``.
+        numpy: ``numpy.random.get_state()``.
+        torch: ``torch.get_rng_state()`` as an array, ``(5056,) uint8``; ``None`` when
+            torch is not imported.
+    """
+
+    python: tuple[Any, ...]
+    numpy: tuple[Any, ...]
+    torch: np.ndarray[Any, Any] | None = None
+
+    @classmethod
+    def capture(cls) -> GlobalState:
+        """Read the global generators; nothing is drawn."""
+        torch = sys.modules.get("torch")
+        return cls(
+            random.getstate(),
+            # `tuple` only narrows the type: the legacy form is a tuple already.
+            tuple(np.random.get_state(legacy=True)),  # noqa: NPY002 -- the user's own
+            torch.get_rng_state().numpy().copy() if torch else None,
+        )
+
+    def restore(self) -> None:
+        """Put the global generators into this state."""
+        random.setstate(self.python)
+        np.random.set_state(self.numpy)  # noqa: NPY002 -- the user's own
+        torch = sys.modules.get("torch")
+        if torch and self.torch is not None:
+            torch.set_rng_state(torch.from_numpy(self.torch.copy()))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GlobalState):
+            return NotImplemented
+        return (
+            self.python == other.python
+            and _same_numpy(self.numpy, other.numpy)
+            and _same_torch(self.torch, other.torch)
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # states are compared, never keys
+
+    def to_value(self) -> dict[str, Any]:
+        """Return the state as plain values and arrays."""
+        version, internal, gauss = self.python
+        return {
+            "python": {
+                "version": version,
+                "internal": np.array(internal, np.uint32),
+                "gauss": gauss,
+            },
+            "numpy": self.numpy,
+            "torch": self.torch,
+        }
+
+    @classmethod
+    def from_value(cls, value: dict[str, Any]) -> GlobalState:
+        """Rebuild a state from :meth:`to_value`.
+
+        Raises:
+            KeyError, TypeError, ValueError: The value is not such a state.
+        """
+        python = value["python"]
+        internal = tuple(int(word) for word in python["internal"])
+        name, key, position, has_gauss, cached = value["numpy"]
+        numpy = (str(name), np.asarray(key, np.uint32), position, has_gauss, cached)
+        return cls(
+            (python["version"], internal, python["gauss"]), numpy, value["torch"]
+        )
+
+
+def _same_numpy(one: tuple[Any, ...], two: tuple[Any, ...]) -> bool:
+    # Position first: it differs after nearly every draw, and costs nothing.
+    return one[2:] == two[2:] and one[1].tobytes() == two[1].tobytes()
+
+
+def _same_torch(one: Any, two: Any) -> bool:
+    # Torch imported in between is not a draw.
+    return one is None or two is None or bool(np.array_equal(one, two))
+
+
+@contextmanager
+def preserved() -> Iterator[GlobalState]:
+    """Give the global generators back on exit, as they were on entry."""
+    state = GlobalState.capture()
+    try:
+        yield state
+    finally:
+        state.restore()
+
+
+def environment_state(env: Any) -> dict[str, Any] | None:
+    """Return the state of the generator that ``env.unwrapped`` holds.
+
+    Args:
+        env: A Gymnasium environment, wrapped or not.
+
+    Returns:
+        The state as a nested value, or ``None`` when there is no generator yet.
+    """
+    generator = _generator(env)
+    if isinstance(generator, np.random.Generator):
+        return dict(generator.bit_generator.state)
+    if isinstance(generator, np.random.RandomState):
+        return {"legacy": generator.get_state(legacy=True)}
+    return None
+
+
+def restore_environment(env: Any, state: dict[str, Any] | None) -> None:
+    """Put the generator of ``env.unwrapped`` into ``state``.
+
+    The generator object is kept where its class allows, since an environment may have
+    handed it on. ``None`` leaves the environment alone.
+
+    Raises:
+        ValueError: The state names a generator that NumPy does not ship.
+    """
+    if state is None:
+        return
+    generator = _generator(env)
+    if "legacy" in state:
+        _restore_legacy(env, generator, state["legacy"])
+    elif _same_class(generator, state):
+        generator.bit_generator.state = state
+    else:
+        env.unwrapped.np_random = _make_generator(state)
+
+
+def _restore_legacy(env: Any, generator: Any, state: Any) -> None:
+    if not isinstance(generator, np.random.RandomState):
+        generator = np.random.RandomState(0)
+        env.unwrapped.np_random = generator
+    generator.set_state(state)
+
+
+def _generator(env: Any) -> Any:
+    # Through `__dict__`: the property `np_random` seeds the environment when read.
+    return vars(env.unwrapped).get("_np_random")
+
+
+def _same_class(generator: Any, state: dict[str, Any]) -> bool:
+    if not isinstance(generator, np.random.Generator):
+        return False
+    return bool(type(generator.bit_generator).__name__ == state["bit_generator"])
+
+
+def _make_generator(state: dict[str, Any]) -> np.random.Generator:
+    name = state["bit_generator"]
+    if name not in _BIT_GENERATORS:
+        known = ", ".join(_BIT_GENERATORS)
+        raise ValueError(f"unknown bit generator {name!r}; NumPy ships {known}")
+    bits = getattr(np.random, name)(0)
+    bits.state = state
+    return np.random.Generator(bits)
+
+
+class EntropyTap:
+    """Log the OS entropy that NumPy draws, or feed a log back.
+
+    Every ``SeedSequence()`` without entropy, and so every ``default_rng()`` and
+    ``RandomState()``, takes its bits from ``numpy.random.bit_generator.randbits``.
+    While the tap is open that name points here. Python's ``random.Random()`` and
+    generators in C++ take theirs elsewhere and are not seen.
+
+    Args:
+        replay: Values to hand out in order; afterwards, and without it, the system is
+            asked.
+
+    Attributes:
+        drawn: Every value handed out while the tap was open, in order.
+
+    Example:
+        >>> with EntropyTap() as first:
+        ...     a = np.random.default_rng().random()
+        >>> with EntropyTap(first.drawn) as second:
+        ...     b = np.random.default_rng().random()
+        >>> a == b, first.drawn == second.drawn
+        (True, True)
+    """
+
+    def __init__(self, replay: Sequence[int] = ()) -> None:
+        self.drawn: list[int] = []
+        self._replay = list(replay)
+        self._original: Any = None
+
+    def __enter__(self) -> EntropyTap:
+        self._original = entropy_source.randbits  # type: ignore[attr-defined]  # Cython
+        entropy_source.randbits = self._randbits  # type: ignore[attr-defined]  # Cython
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        entropy_source.randbits = self._original  # type: ignore[attr-defined]  # Cython
+
+    def _randbits(self, bits: int) -> int:
+        position = len(self.drawn)
+        if position < len(self._replay):
+            value = self._replay[position]
+        else:
+            value = self._original(bits)
+        self.drawn.append(value)
+        return value

@@ -1,0 +1,446 @@
+"""Pass 1: :class:`ReplayRecorder`, a wrapper that writes a tape."""
+
+from __future__ import annotations
+
+import time
+import uuid
+import warnings
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+import gymnasium as gym
+import numpy as np
+import structlog
+from gymnasium.utils import RecordConstructorArgs
+
+from twopass import fingerprint
+from twopass.actions import needs_space, pack_value
+from twopass.digest import Digester
+from twopass.errors import TapeError, UnsupportedValueError
+from twopass.randomness import EntropyTap, GlobalState, environment_state
+from twopass.tape import Construction, Header, MemorySink, Recording, Tape, TapeWriter
+from twopass.tape.records import Reset
+from twopass.tape.values import encode_value
+from twopass.trees import copied
+
+__all__ = ["ReplayRecorder"]
+
+ObsType = TypeVar("ObsType")
+ActType = TypeVar("ActType")
+Unseeded = Literal["capture", "inject", "error"]
+Observations = Literal["digest", "full", "none"]
+
+log = structlog.get_logger("twopass")
+_clock = time.perf_counter_ns
+_UNSET: Any = object()
+_MODES = {
+    "observations": ("digest", "full", "none"),
+    "unseeded": ("capture", "inject", "error"),
+}
+# Immutable and of one size: nothing to copy, and the type alone tells the layout.
+_PYTHON_SCALARS = (int, float, bool, str)
+_NUMPY_SCALARS = (np.number, np.bool_)
+
+
+class ReplayRecorder(
+    gym.Wrapper[ObsType, ActType, ObsType, ActType],
+    RecordConstructorArgs,
+    Generic[ObsType, ActType],
+):
+    """Record every episode of an environment to a tape; render nothing.
+
+    ``reset`` and ``step`` are forwarded as called, and what they return is handed on:
+    the very same objects. No reset, step, render or random draw is added, and no
+    argument is changed. A step costs about a microsecond.
+
+    No vector version exists: give the wrapper to ``gymnasium.make_vec(...,
+    wrappers=[...])`` with a path that contains ``{pid}`` or ``{uuid}``.
+
+    Args:
+        env: The environment.
+        path: The tape's file; without one the tape stays in memory. The file is made
+            at the first reset, flushed block by block, and sealed by ``close``.
+            ``{pid}`` and ``{uuid}`` in the name become the process id and a fresh id.
+        observations: ``"digest"`` keeps 64 bits of each observation, ``"full"`` the
+            observation too (needed for tolerances), ``"none"`` nothing.
+        unseeded: What a reset without a seed does: ``"capture"`` what it takes to
+            repeat it, ``"inject"`` a fresh 31-bit seed (which changes the episode), or
+            raise an ``"error"``.
+        overwrite: Replace an existing file.
+        metadata: Anything of yours that JSON holds, kept in the tape.
+
+    Raises:
+        TapeError: The file exists.
+        UnsupportedValueError: The environment or an argument is of the wrong kind.
+
+    Example:
+        >>> env = ReplayRecorder(gym.make("CartPole-v1"))
+        >>> observation, info = env.reset(seed=7)
+        >>> for _ in range(3):
+        ...     observation, reward, terminated, truncated, info = env.step(1)
+        >>> env.tape[0].rewards.tolist()
+        [1.0, 1.0, 1.0]
+
+    Change logs:
+        * v0.1.0 - Initially added
+    """
+
+    def __init__(
+        self,
+        env: gym.Env[ObsType, ActType],
+        path: str | Path | None = None,
+        *,
+        observations: Observations = "digest",
+        unseeded: Unseeded = "capture",
+        overwrite: bool = False,
+        metadata: dict[str, Any] | None = None,
+    ) -> None:
+        _check_env(env)
+        _check_modes(observations=observations, unseeded=unseeded)
+        encode_value(metadata, "metadata")
+        path = None if path is None else str(path)
+        if path and not overwrite and Path(path).exists():
+            raise TapeError(f"{path} exists; pass overwrite=True to replace it", path)
+        RecordConstructorArgs.__init__(
+            self,
+            path=path,
+            observations=observations,
+            unseeded=unseeded,
+            overwrite=overwrite,
+            metadata=metadata,
+        )
+        gym.Wrapper.__init__(self, env)
+        self._path, self._overwrite = path, overwrite
+        self._observations, self._unseeded = observations, unseeded
+        self._notes = metadata or {}
+        self._recording: Recording | None = None
+        self._writer: TapeWriter | None = None
+        self._construction: Construction | None = None
+        self._globals: GlobalState | None = None
+        self._by_space = needs_space(env.action_space)
+        self._digest = Digester("observation") if observations != "none" else None
+        self._full = observations == "full"
+        self._closed = False
+        self._kind: type | None = None
+        self._dtype: Any = None
+        self._shape: tuple[int, ...] = ()
+        self._bytes = False
+        self._begin_counts()
+
+    # What a user reads -----------------------------------------------------------
+
+    @property
+    def tape(self) -> Tape:
+        """The tape so far, the running episode included."""
+        if self._recording is None:
+            return Tape(self._header())
+        return self._recording.tape(self.path)
+
+    @property
+    def path(self) -> str | None:
+        """The tape's file; in a forked process its own."""
+        return self._writer.path if self._writer else self._path
+
+    def built_under(self, construction: Construction) -> None:
+        """Say in which random state ``env`` was made; before the first reset.
+
+        :func:`twopass.record` does this for the environments that it makes.
+
+        Raises:
+            TapeError: The recording has begun.
+        """
+        if self._recording:
+            raise TapeError("the recording has begun; say it before reset", self.path)
+        self._construction = construction
+
+    # What a harness calls --------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = _UNSET, options: dict[str, Any] | None = _UNSET
+    ) -> tuple[ObsType, dict[str, Any]]:
+        """Forward the call, and begin an episode.
+
+        Raises:
+            UnsupportedValueError: The seed is no non-negative integer, or an option
+                cannot be stored; nothing is reset then.
+            TapeError: The recorder was closed, or its file cannot be written.
+        """
+        if self._closed:
+            raise TapeError("the recorder was closed; make a new one", self.path)
+        passed: dict[str, Any] = {"seed": seed, "options": options}
+        passed = {key: value for key, value in passed.items() if value is not _UNSET}
+        passed = self._seeded(passed)
+        kept = copied(passed.get("options"))
+        encode_value(kept, "options")
+        recording = self._recording or self._open()
+        self._leave_episode()
+        generator = environment_state(self.env) if passed.get("seed") is None else None
+        changed = self._changed_globals()
+        with EntropyTap() as tap:
+            entered = _clock()
+            observation, info = self.env.reset(**passed)
+            reset_ns = _clock() - entered
+        found = passed.get("seed")
+        recording.begin(
+            Reset(
+                recording.episode,
+                None if found is None else int(found),
+                kept,
+                tuple(passed),
+                self._digest(observation) if self._digest else None,
+                copied(observation) if self._full else None,
+                reset_ns,
+                generator,
+                changed,
+                tuple(tap.drawn),
+            )
+        )
+        self._forget_layout()
+        self._begin_counts()
+        self._returned = _clock()
+        return observation, info
+
+    def step(self, action: ActType) -> tuple[ObsType, Any, bool, bool, dict[str, Any]]:
+        """Forward the call, and record it.
+
+        Raises:
+            UnsupportedValueError: The action cannot be stored; nothing is stepped then.
+            gymnasium.error.ResetNeeded: No episode has begun.
+            TapeError: The tape's file cannot be written.
+        """
+        # The hot path: every line here is paid at every step of pass 1.
+        entered = _clock()
+        kind = type(action)
+        if kind is self._kind and (
+            kind is not np.ndarray
+            or (action.dtype is self._dtype and action.shape == self._shape)  # type: ignore[attr-defined]  # an array
+        ):
+            sent = (action.tobytes() if self._bytes else action,)  # type: ignore[attr-defined]  # an array or NumPy scalar
+        else:
+            sent = self._pack(action)
+        before = _clock()
+        try:
+            result = self.env.step(action)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        left = _clock()
+        observation, reward, terminated, truncated, info = result
+        recording = self._recording
+        recording.rows.append(  # type: ignore[union-attr]  # `_pack` has refused to run without
+            (
+                sent,
+                reward if type(reward) is float else _settled(reward),
+                terminated,
+                truncated,
+                self._digest(observation) if self._digest else None,
+                entered - self._returned,
+                left - before,
+                recording.pack_observation(observation) if self._full else None,  # type: ignore[union-attr]
+            )
+        )
+        if (terminated or truncated) and not self._over:
+            self._end("terminated" if terminated else "truncated", info)
+        elif left >= recording.due_ns or len(recording.rows) >= recording.limit:  # type: ignore[union-attr]
+            recording.flush()  # type: ignore[union-attr]
+        self._returned = _clock()
+        return result
+
+    def render(self) -> Any:
+        """Forward the call, and count it: a film is the second pass's work."""
+        self._render_calls += 1
+        return self.env.render()
+
+    def close(self) -> None:
+        """Seal the tape and close the environment; further calls do nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            super().close()
+        finally:
+            self._seal()
+
+    def __exit__(self, *exception: Any) -> Literal[False]:
+        """Close; an exception that leaves the ``with`` block is kept in the tape."""
+        if exception and exception[1] is not None:
+            self._fail(exception[1])
+        self.close()
+        return False
+
+    def __getstate__(self) -> Any:
+        raise TypeError(
+            "a ReplayRecorder is not copied: two recorders cannot write one tape. Wrap "
+            "the environment where it runs, for example in make_env"
+        )
+
+    # The episode ------------------------------------------------------------------
+
+    def _open(self) -> Recording:
+        if self._path:
+            self._writer = TapeWriter(self._path, overwrite=self._overwrite)
+        self._recording = Recording(self._writer or MemorySink(), self._header())
+        if self._construction:
+            self._recording.construct(self._construction)
+            self._globals = GlobalState.from_value(self._construction.globals)
+        return self._recording
+
+    def _header(self) -> Header:
+        return Header(
+            tape_id=str(uuid.uuid4()),
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            fingerprint=fingerprint.collect(self.env),
+            action_space=repr(self.env.action_space),
+            observation_space=repr(self.env.observation_space),
+            observations=self._observations,
+            metadata=self._notes,
+        )
+
+    def _seeded(self, passed: dict[str, Any]) -> dict[str, Any]:
+        seed = passed.get("seed")
+        check_seed(seed)
+        if seed is not None:
+            return passed
+        if self._unseeded == "error":
+            raise UnsupportedValueError(
+                "seed", None, 'pass a seed to reset, or use unseeded="capture"'
+            )
+        if self._unseeded == "inject":
+            # 31 bits: environments with legacy generators take no more.
+            fresh = np.random.SeedSequence().generate_state(1)[0] >> np.uint32(1)
+            return {**passed, "seed": int(fresh)}
+        return passed
+
+    def _changed_globals(self) -> dict[str, Any] | None:
+        """Return the global state when it differs from the last one in the tape."""
+        state = GlobalState.capture()
+        if self._globals is not None and state == self._globals:
+            return None
+        self._globals = state
+        return state.to_value()
+
+    def _pack(self, action: Any) -> Any:
+        recording = self._recording
+        if recording is None or not recording.running:
+            raise gym.error.ResetNeeded("call reset before step: it begins an episode")
+        fallback = None
+        if self._by_space:
+            fallback = pack_value(self.env.action_space, action)
+        sent = recording.pack_action(action, fallback)
+        self._remember_layout(action)
+        return sent
+
+    def _remember_layout(self, action: Any) -> None:
+        """Note what the next action must look like to skip the packing."""
+        self._forget_layout()
+        kind = type(action)
+        self._bytes = kind is np.ndarray or isinstance(action, _NUMPY_SCALARS)
+        if not self._by_space and (self._bytes or kind in _PYTHON_SCALARS):
+            self._kind = kind
+            self._dtype = getattr(action, "dtype", None)
+            self._shape = getattr(action, "shape", ())
+
+    def _forget_layout(self) -> None:
+        self._kind = None
+
+    def _begin_counts(self) -> None:
+        self._render_calls = self._returned = 0
+        self._over = False
+        self._solved: bool | None = None
+        self._written = 0
+
+    def _end(self, outcome: Any, info: Any) -> None:
+        self._over = True
+        self._solved = self._is_solved(info)
+        self._finish(outcome)
+
+    def _finish(self, outcome: Any, error: BaseException | None = None) -> None:
+        recording = self._recording
+        if recording and recording.running:
+            recording.finish(
+                outcome,
+                solved=self._solved,
+                error=error,
+                render_calls=self._render_calls,
+            )
+            self._written = recording.length
+
+    def _is_solved(self, info: Any) -> bool | None:
+        for key in ("is_success", "success"):
+            if isinstance(info, dict) and key in info:
+                return bool(info[key])
+        threshold = self.env.spec.reward_threshold if self.env.spec else None
+        if threshold is None or self._recording is None:
+            return None
+        return self._recording.reached(threshold)
+
+    def _leave_episode(self) -> None:
+        recording = self._recording
+        if recording is None or not recording.running:
+            return
+        if not self._over or recording.length > self._written or self._render_calls:
+            self._finish("abandoned")
+        recording.leave()
+
+    def _fail(self, error: BaseException) -> None:
+        if self._recording and self._recording.running and not self._over:
+            self._over = True
+            self._finish("error", error)
+
+    def _seal(self) -> None:
+        if self._recording is None:
+            return
+        self._leave_episode()
+        self._forget_layout()
+        self._recording.close()
+        if self._writer:
+            log.info(
+                "recording_saved", path=self.path, episodes=self._recording.episode
+            )
+
+
+def _check_env(env: Any) -> None:
+    if isinstance(env, gym.vector.VectorEnv):
+        raise UnsupportedValueError(
+            "env",
+            env,
+            "a recorder wraps one environment: use gymnasium.make_vec(id, num_envs, "
+            "wrappers=[lambda env: ReplayRecorder(env, 'run-{pid}.mcap')])",
+        )
+    if not isinstance(env, gym.Env):
+        raise UnsupportedValueError("env", env, "wrap a gymnasium.Env")
+    if env.render_mode == "human":
+        warnings.warn(
+            'render_mode="human" draws at every step, which slows the policy that is '
+            "scored; make the environment without it and render in the second pass",
+            stacklevel=3,
+        )
+
+
+def _check_modes(**modes: str) -> None:
+    for name, value in modes.items():
+        if value not in _MODES[name]:
+            choices = ", ".join(map(repr, _MODES[name]))
+            raise UnsupportedValueError(f"{name}={value!r}", value, f"use {choices}")
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse what is no seed: booleans, floats, negative numbers.
+
+    Raises:
+        UnsupportedValueError: ``seed`` is neither ``None`` nor a non-negative integer.
+    """
+    if seed is None:
+        return
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise UnsupportedValueError(
+            f"seed={seed!r}", seed, "a seed is a non-negative integer"
+        )
+
+
+def _settled(reward: Any) -> Any:
+    """Detach a reward that the environment may change later."""
+    if isinstance(reward, np.ndarray) and reward.ndim:
+        return reward.copy()
+    return reward

@@ -1,0 +1,324 @@
+"""The two passes as functions.
+
+- :func:`record`: pass 1, a policy's episodes to a tape.
+- :func:`render`: pass 2, one episode of a tape to a film.
+- :func:`verify`: pass 2 without rendering.
+- :func:`two_pass`: both, for one episode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypedDict, Unpack
+
+import gymnasium as gym
+
+from twopass.construction import (
+    EnvSource,
+    drawing_mode,
+    make_captured,
+    source_of,
+)
+from twopass.divergence import Tolerance
+from twopass.errors import PlaybackError, TwoPassError, UnsupportedValueError
+from twopass.frames import open_encoder
+from twopass.ladder import History, Ladder
+from twopass.playback import OnDivergence, Progress
+from twopass.policies import Agent, Policy, as_agent
+from twopass.recorder import Observations, ReplayRecorder, Unseeded
+from twopass.report import PlaybackReport
+from twopass.tape import Tape
+
+__all__ = ["TwoPassResult", "record", "render", "two_pass", "verify"]
+
+
+class RecordOptions(TypedDict, total=False):
+    """Options of :func:`record`.
+
+    Attributes:
+        max_steps: Leave an episode after so many steps; its outcome is ``abandoned``.
+        options: Passed to every reset.
+        render_mode: Of the environment; nothing is rendered, but some environments
+            observe differently in another mode.
+        progress: Called after each step.
+        observations: See :class:`~twopass.ReplayRecorder`; likewise the rest.
+        unseeded: What a reset without a seed does.
+        overwrite: Replace an existing file.
+        metadata: JSON values of yours.
+    """
+
+    max_steps: int | None
+    options: dict[str, Any] | None
+    render_mode: str | None
+    progress: Progress | None
+    observations: Observations
+    unseeded: Unseeded
+    overwrite: bool
+    metadata: dict[str, Any] | None
+
+
+class PlayOptions(TypedDict, total=False):
+    """Options of pass 2.
+
+    Attributes:
+        history: ``"auto"`` climbs from the episode alone to the whole session until one
+            is exact; ``"alone"`` and ``"session"`` use that plan only.
+        on_divergence: ``"warn"``, ``"stop"`` or ``"raise"``.
+        rtol: Relative tolerance within which a value is *close*.
+        atol: Absolute tolerance.
+        steps: Play so many steps only: a preview.
+        progress: Called after each step.
+    """
+
+    history: History
+    on_divergence: OnDivergence
+    rtol: float
+    atol: float
+    steps: int | None
+    progress: Progress | None
+
+
+class RenderOptions(PlayOptions, total=False):
+    """Options of :func:`render`: those of pass 2, and those of the film.
+
+    Attributes:
+        fps: Frames a second; else the environment's ``render_fps``, else 30.
+        format: Of the film; else from the suffix.
+        overwrite: Replace an existing film.
+        loop: Repetitions of a GIF; 0 is for ever.
+    """
+
+    fps: float | None
+    format: str | None
+    overwrite: bool
+    loop: int | None
+
+
+def record(
+    env: EnvSource,
+    policy: Policy,
+    *,
+    seeds: Iterable[int | None],
+    path: str | Path | None = None,
+    **options: Unpack[RecordOptions],
+) -> Tape:
+    """Roll a policy out without rendering, and record it.
+
+    Args:
+        env: An id, an ``EnvSpec``, or a callable ``make_env(render_mode)``. The
+            environment is made and closed here.
+        policy: A callable ``observation -> action``, an object with ``predict``, an
+            agent with ``reset``, ``step`` and ``update``, or ``"random"``.
+        seeds: One episode each; ``None`` is a reset without a seed.
+        path: The tape's file; without one the tape stays in memory.
+        **options: See :class:`RecordOptions`.
+
+    Returns:
+        The tape.
+
+    Raises:
+        PlaybackError: ``env`` makes no environment.
+        TapeError: The file exists or cannot be written.
+        UnsupportedValueError: A value cannot be stored, or an argument is wrong.
+        Exception: What policy and environment raise goes on; the tape keeps it, and
+            with a ``path`` nothing recorded so far is lost.
+
+    Example:
+        >>> tape = record("CartPole-v1", lambda observation: 1, seeds=range(2))
+        >>> [(episode.length, episode.outcome) for episode in tape]
+        [(10, 'terminated'), (10, 'terminated')]
+    """
+    if isinstance(seeds, int | str):
+        raise UnsupportedValueError(f"seeds={seeds!r}", seeds, "give a list or a range")
+    max_steps = options.pop("max_steps", None)
+    reset_options = options.pop("options", None)
+    progress = options.pop("progress", None)
+    inner, construction = make_captured(env, options.pop("render_mode", None))
+    try:
+        recorder = ReplayRecorder(inner, path, **options)  # type: ignore[misc]  # the rest are its own
+        agent = as_agent(policy, inner.action_space)
+    except TwoPassError:
+        inner.close()
+        raise
+    recorder.built_under(construction)
+    with recorder:
+        for seed in seeds:
+            extra = {} if reset_options is None else {"options": reset_options}
+            observation, info = recorder.reset(seed=seed, **extra)
+            agent.reset(observation, info)
+            _roll_out(recorder, agent, max_steps, progress)
+    return recorder.tape
+
+
+def _roll_out(
+    env: gym.Env[Any, Any],
+    agent: Agent,
+    max_steps: int | None,
+    progress: Progress | None,
+) -> None:
+    steps, over = 0, False
+    while not over and (max_steps is None or steps < max_steps):
+        observation, reward, terminated, truncated, info = env.step(agent.step())
+        over = bool(terminated or truncated)
+        agent.update(observation, reward, over, info)
+        steps += 1
+        if progress:
+            progress("record", steps, max_steps)
+
+
+def render(
+    tape: Tape | str | Path,
+    path: str | Path,
+    *,
+    episode: int = 0,
+    env: EnvSource | None = None,
+    **options: Unpack[RenderOptions],
+) -> PlaybackReport:
+    """Play one episode of a tape in a fresh environment, and film it.
+
+    Args:
+        tape: A tape or its path.
+        path: The film: ``.gif``, ``.mp4``, or a folder of PNG with ``format="png"``.
+        episode: Which episode.
+        env: The environment's source; by default the id that the tape names, if an
+            installed package has registered it.
+        **options: See :class:`RenderOptions`.
+
+    Returns:
+        The report, with the verdict and the film's path.
+
+    Raises:
+        PlaybackError: The tape cannot be played here.
+        EncoderError: The film cannot be written; the tape is untouched.
+        TapeError: The tape cannot be opened.
+        DivergenceError: With ``on_divergence="raise"``.
+
+    Example:
+        >>> import tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> tape = record("CartPole-v1", lambda observation: 1, seeds=[7])
+        >>> report = render(tape, f"{folder}/cartpole.gif")
+        >>> report.verdict, report.frames == tape[0].length + 1
+        ('exact', True)
+    """
+    film: dict[str, Any] = {
+        name: options.pop(name)
+        for name in ("fps", "format", "overwrite", "loop")
+        if name in options
+    }
+    ladder = _ladder(tape, episode, env, options)
+    return ladder.play(path, **film)
+
+
+def verify(
+    tape: Tape | str | Path,
+    *,
+    episode: int = 0,
+    env: EnvSource | None = None,
+    **options: Unpack[PlayOptions],
+) -> PlaybackReport:
+    """Play one episode of a tape in a fresh environment, without rendering.
+
+    Args:
+        tape: A tape or its path.
+        episode: Which episode.
+        env: The environment's source; by default the id that the tape names.
+        **options: See :class:`PlayOptions`.
+
+    Returns:
+        The report.
+
+    Raises:
+        PlaybackError: The tape cannot be played here.
+        TapeError: The tape cannot be opened.
+        DivergenceError: With ``on_divergence="raise"``.
+
+    Example:
+        >>> verify(record("CartPole-v1", "random", seeds=[0, 1]), episode=1).verdict
+        'exact'
+    """
+    return _ladder(tape, episode, env, options).play()
+
+
+def _ladder(
+    tape: Tape | str | Path,
+    episode: int,
+    env: EnvSource | None,
+    options: PlayOptions,
+) -> Ladder:
+    tape = tape if isinstance(tape, Tape) else Tape.load(tape)
+    if not -len(tape) <= episode < len(tape):
+        raise PlaybackError(f"episode {episode}: the tape has {len(tape)} episodes")
+    tolerance = Tolerance(options.pop("rtol", 0.0), options.pop("atol", 0.0))
+    source = source_of(tape) if env is None else env
+    index = range(len(tape))[episode]
+    return Ladder(tape, source, index, tolerance=tolerance, **options)  # type: ignore[misc]  # the rest are its own
+
+
+@dataclass(frozen=True, slots=True)
+class TwoPassResult:
+    """What :func:`two_pass` gives.
+
+    Attributes:
+        metrics: Of pass 1, and of nothing else.
+        tape: The tape.
+        report: Of pass 2; ``None`` when it failed.
+    """
+
+    metrics: dict[str, Any]
+    tape: Tape
+    report: PlaybackReport | None
+
+
+def two_pass(
+    env: EnvSource,
+    policy: Policy,
+    *,
+    seed: int | None = None,
+    video: str | Path | None = None,
+    path: str | Path | None = None,
+    **options: Unpack[RecordOptions],
+) -> TwoPassResult:
+    """Score a policy without rendering, then film the very same episode.
+
+    Args:
+        env: See :func:`record`.
+        policy: See :func:`record`.
+        seed: Of the reset.
+        video: The film; without one the episode is only verified.
+        path: The tape's file; without one the tape stays in memory.
+        **options: See :class:`RecordOptions`; ``overwrite`` is for tape and film.
+
+    Returns:
+        Metrics, tape and report.
+
+    Raises:
+        TwoPassError: As :func:`record` and :func:`render`. What is known beforehand (an
+            existing film, an environment that has no mode with arrays) is raised before
+            pass 1; afterwards the error's ``result`` has the tape and the metrics.
+
+    Example:
+        >>> result = two_pass("CartPole-v1", lambda observation: 1, seed=7)
+        >>> result.report.verdict, result.metrics["total_reward"]
+        ('exact', 10.0)
+    """
+    overwrite = options.get("overwrite", False)
+    if video is not None:
+        open_encoder(video, fps=1, overwrite=overwrite).abort()
+        drawing_mode(env, options.get("render_mode"))
+    progress = options.get("progress")
+    tape = record(env, policy, seeds=[seed], path=path, **options)
+    metrics = tape[0].metrics
+    try:
+        if video is None:
+            report = verify(tape, env=env, progress=progress)
+        else:
+            report = render(
+                tape, video, env=env, overwrite=overwrite, progress=progress
+            )
+    except TwoPassError as error:
+        error.result = TwoPassResult(metrics, tape, None)
+        raise
+    return TwoPassResult(metrics, tape, report)

@@ -1,0 +1,300 @@
+"""Turn resets and steps into records, a block at a time.
+
+:class:`Recording` knows nothing of environments or files: a recorder feeds it, and it
+hands whole records to a :class:`Sink`. It holds at most one block of rows.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Protocol
+
+import numpy as np
+
+from twopass.errors import UnsupportedValueError
+from twopass.tape.assemble import assemble
+from twopass.tape.episode import Tape
+from twopass.tape.layout import Layout
+from twopass.tape.metrics import summarise
+from twopass.tape.records import (
+    Array,
+    Construction,
+    End,
+    Header,
+    Outcome,
+    Record,
+    Reset,
+    Seal,
+    StepBlock,
+)
+
+__all__ = ["MemorySink", "Recording", "Sink"]
+
+BLOCK_STEPS = 256
+BLOCK_NS = 1_000_000_000
+# A block of large actions or observations ends early, so that what a crash can lose,
+# what is held in memory and what a reader must inflate at once stay bounded.
+BLOCK_BYTES = 32 * 2**20
+
+Row = tuple[Any, Any, Any, Any, Any, int, int, Any]
+"""Raw action, reward, terminated, truncated, digest, policy_ns, step_ns, raw
+observation."""
+
+
+class Sink(Protocol):
+    """Where records go."""
+
+    def write(self, record: Record) -> None:
+        """Keep one record."""
+
+    def records(self) -> list[Record]:
+        """Return every record written so far."""
+
+    def close(self) -> None:
+        """Finish; nothing is written afterwards."""
+
+
+class MemorySink:
+    """Records in a list.
+
+    Example:
+        >>> sink = MemorySink()
+        >>> sink.write(Seal(episodes=0, steps=0))
+        >>> len(sink.records())
+        1
+    """
+
+    def __init__(self) -> None:
+        self._records: list[Record] = []
+
+    def write(self, record: Record) -> None:
+        """Keep one record."""
+        self._records.append(record)
+
+    def records(self) -> list[Record]:
+        """Return every record written so far."""
+        return list(self._records)
+
+    def close(self) -> None:
+        """Do nothing: memory needs no finish."""
+
+
+class Recording:
+    """The recording of one tape.
+
+    A recorder appends a :data:`Row` to ``rows`` itself and calls :meth:`flush` when
+    there are ``limit`` of them or the clock is past ``due_ns``: one method call less in
+    the only loop of twopass that must be fast.
+
+    Args:
+        sink: Where records go.
+        header: The first record.
+
+    Attributes:
+        rows: Steps not yet in a block.
+        limit: Steps after which a block is full.
+        due_ns: Time of the monotonic clock after which a block is due.
+        actions: Layout of the actions in ``rows``.
+        observations: Layout of full observations in ``rows``; ``None`` without.
+    """
+
+    def __init__(self, sink: Sink, header: Header) -> None:
+        self._sink = sink
+        self.header = header
+        self.rows: list[Row] = []
+        self.limit = BLOCK_STEPS
+        self.due_ns = 0
+        self.actions: Layout | None = None
+        self.observations: Layout | None = None
+        self._reset: Reset | None = None
+        self._episodes = self._steps = self._length = 0
+        self._ended: Outcome | None = None
+        self._total: Any = 0.0
+        self._policy_ns: list[Array] = []
+        self._step_ns: list[Array] = []
+        sink.write(header)
+
+    @property
+    def episode(self) -> int:
+        """Number of the running episode, or of the next one."""
+        return self._episodes - 1 if self.running else self._episodes
+
+    @property
+    def running(self) -> bool:
+        """Whether an episode has begun and not been closed."""
+        return self._reset is not None
+
+    @property
+    def ended(self) -> bool:
+        """Whether the running episode has an end record already."""
+        return self._ended is not None
+
+    @property
+    def length(self) -> int:
+        """Steps of the running episode."""
+        return self._length + len(self.rows)
+
+    def construct(self, construction: Construction) -> None:
+        """Say how the environment was made; before the first reset."""
+        self._sink.write(construction)
+
+    def begin(self, reset: Reset) -> None:
+        """Begin an episode."""
+        self._reset, self._ended = reset, None
+        self._episodes += 1
+        self._length, self._total = 0, 0.0
+        self._policy_ns, self._step_ns = [], []
+        self._sink.write(reset)
+        self.due_ns = time.perf_counter_ns() + BLOCK_NS
+
+    def pack_action(self, action: Any, fallback: Any = None) -> Any:
+        """Return the raw form of an action, ending the block when its layout is new.
+
+        Args:
+            action: The action.
+            fallback: ``(layout, raw)`` for an action that has no fixed shape.
+
+        Raises:
+            UnsupportedValueError: A leaf cannot be stored.
+        """
+        layout, raw = fallback or (self.actions, None)
+        if raw is None:
+            raw = layout.pack(action) if layout else None
+        if raw is None:
+            layout = Layout.of(action, "action")
+            raw = layout.pack(action)
+        if layout != self.actions:
+            self.flush()
+            self.actions = layout
+            self._set_limit()
+        return raw
+
+    def pack_observation(self, observation: Any) -> Any:
+        """Return the raw form of an observation, as :meth:`pack_action` does."""
+        layout = self.observations
+        raw = layout.pack(observation) if layout else None
+        if raw is None:
+            layout = Layout.of(observation, "observation")
+            raw = layout.pack(observation)
+            self.flush()
+            self.observations = layout
+            self._set_limit()
+        return raw
+
+    def _set_limit(self) -> None:
+        layouts = (self.actions, self.observations)
+        nbytes = sum(layout.nbytes for layout in layouts if layout)
+        self.limit = max(1, min(BLOCK_STEPS, BLOCK_BYTES // max(1, nbytes)))
+
+    def flush(self) -> None:
+        """Make a block of the rows and hand it on.
+
+        Raises:
+            UnsupportedValueError: A reward is no number.
+        """
+        self.due_ns = time.perf_counter_ns() + BLOCK_NS
+        if not self.rows or self._reset is None or self.actions is None:
+            return
+        rows, self.rows[:] = list(self.rows), []
+        block = self._block(rows, self._reset.episode, self.actions)
+        self._policy_ns.append(block.columns["policy_ns"])
+        self._step_ns.append(block.columns["step_ns"])
+        for reward in block.columns["reward"].tolist():
+            self._total = _add(self._total, reward)
+        self._length += len(rows)
+        self._steps += len(rows)
+        self._sink.write(block)
+
+    def _block(self, rows: list[Row], episode: int, actions: Layout) -> StepBlock:
+        sent, rewards, ends, cuts, digests, policy, step, seen = zip(*rows, strict=True)
+        columns: dict[str, Array] = {
+            "reward": _reward_column(rewards, self._length),
+            "terminated": np.array(ends, np.bool_),
+            "truncated": np.array(cuts, np.bool_),
+            "policy_ns": np.array(policy, np.int64),
+            "step_ns": np.array(step, np.int64),
+        }
+        if digests[0] is not None:
+            columns["digest"] = np.array(digests, np.uint64)
+        columns.update(actions.columns(sent))
+        if self.observations:
+            columns.update(self.observations.columns(seen))
+        for column in columns.values():
+            column.flags.writeable = False
+        return StepBlock(episode, self._length, actions, self.observations, columns)
+
+    def finish(
+        self,
+        outcome: Outcome,
+        *,
+        solved: bool | None = None,
+        error: BaseException | None = None,
+        render_calls: int = 0,
+    ) -> None:
+        """Write the end of the running episode.
+
+        It may be called again when steps follow, as in a harness that goes on after the
+        end: the last end counts, with the first outcome that was not ``abandoned``.
+        """
+        self.flush()
+        if self._reset is None:
+            return
+        if self._ended and outcome == "abandoned":
+            outcome = self._ended
+        self._ended = outcome
+        policy, step = _joined(self._policy_ns), _joined(self._step_ns)
+        reset_ns, total = self._reset.reset_ns, self._total
+        metrics = summarise(total, policy, step, reset_ns, solved=solved)
+        raised = None
+        if error is not None:
+            raised = {"type": type(error).__name__, "text": str(error)}
+        end = End(
+            self._reset.episode, outcome, self._length, metrics, raised, render_calls
+        )
+        self._sink.write(end)
+
+    def reached(self, threshold: float) -> bool:
+        """Tell whether the running episode's total reward is at least ``threshold``."""
+        self.flush()
+        return not isinstance(self._total, list) and bool(self._total >= threshold)
+
+    def leave(self) -> None:
+        """Forget the running episode, whose end has been written."""
+        self._reset = None
+
+    def close(self) -> None:
+        """Seal the tape."""
+        self._sink.write(Seal(self._episodes, self._steps))
+        self._sink.close()
+
+    def tape(self, path: str | None = None) -> Tape:
+        """Return the tape so far, the running episode included."""
+        records = self._sink.records()
+        if self.rows and self._reset is not None and self.actions is not None:
+            records.append(self._block(self.rows, self._reset.episode, self.actions))
+        return assemble(records, path)
+
+
+def _add(total: Any, reward: Any) -> Any:
+    if isinstance(reward, list):
+        so_far = total if isinstance(total, list) else [0.0] * len(reward)
+        return [a + b for a, b in zip(so_far, reward, strict=True)]
+    return total + reward
+
+
+def _joined(parts: list[Array]) -> Array:
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def _reward_column(rewards: tuple[Any, ...], first_step: int) -> Array:
+    try:
+        return np.array([_on_host(reward) for reward in rewards], np.float64)
+    except (TypeError, ValueError) as error:
+        kinds = sorted({type(reward).__name__ for reward in rewards})
+        where = f"reward (steps {first_step + 1} to {first_step + len(rewards)})"
+        remedy = f"an environment must return one number a step, not {kinds}"
+        raise UnsupportedValueError(where, rewards[0], remedy) from error
+
+
+def _on_host(reward: Any) -> Any:
+    return reward.detach().cpu().numpy() if hasattr(reward, "detach") else reward

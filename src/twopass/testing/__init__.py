@@ -1,0 +1,1 @@
+"""Fakes that check themselves, for tests of twopass and of harnesses."""

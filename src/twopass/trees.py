@@ -1,0 +1,140 @@
+"""Walk a nested value (dict, tuple, list, leaf) in a fixed order, with paths.
+
+- :func:`leaves` yields every leaf with its path, dictionaries in sorted key order.
+- :func:`map_leaves` rebuilds a value with every leaf replaced.
+- :func:`format_path` writes a path as Python would index it.
+- :func:`kind_of` names what a leaf is; :func:`copied` detaches a value from its owner.
+
+Nothing is imported but NumPy: a torch tensor is known by its class, not by ``torch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
+
+import numpy as np
+
+__all__ = ["Kind", "Path", "copied", "format_path", "kind_of", "leaves", "map_leaves"]
+
+Path: TypeAlias = tuple[str | int, ...]
+Kind: TypeAlias = str
+
+# Order matters: NumPy scalars are also Python floats or strings, and a bool is an int.
+_KINDS: tuple[tuple[type, Kind], ...] = (
+    (np.ndarray, "ndarray"),
+    (np.generic, "numpy"),
+    (bool, "bool"),
+    (int, "int"),
+    (float, "float"),
+    (str, "str"),
+    (bytes, "bytes"),
+    (type(None), "none"),
+)
+
+
+def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Yield ``(path, leaf)`` depth first.
+
+    An empty container has no leaves and is therefore yielded itself.
+
+    Args:
+        value: A nested value.
+        path: The path of ``value``, put before every path that is yielded.
+
+    Yields:
+        Pairs of a path and the leaf found there.
+
+    Example:
+        >>> list(leaves({"b": (1, 2), "a": 0}))
+        [(('a',), 0), (('b', 0), 1), (('b', 1), 2)]
+    """
+    children = _children(value)
+    if not children:
+        yield path, value
+    for key, child in children:
+        yield from leaves(child, (*path, key))
+
+
+def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
+    """Rebuild ``value`` with ``function`` applied to every leaf.
+
+    Tuples, lists and dictionaries come back as such; a named tuple comes back as the
+    same named tuple, a dictionary in its own key order.
+
+    Example:
+        >>> map_leaves(lambda x: x * 2, {"a": (1, 2)})
+        {'a': (2, 4)}
+    """
+    if isinstance(value, dict):
+        return {key: map_leaves(function, child) for key, child in value.items()}
+    if isinstance(value, tuple):
+        items = [map_leaves(function, child) for child in value]
+        make = getattr(type(value), "_make", tuple)
+        return make(items)
+    if isinstance(value, list):
+        return [map_leaves(function, child) for child in value]
+    return function(value)
+
+
+def format_path(root: str, path: Path) -> str:
+    """Write ``path`` as Python would index ``root``.
+
+    Example:
+        >>> format_path("options", ("goal", 0))
+        "options['goal'][0]"
+    """
+    return root + "".join(f"[{key!r}]" for key in path)
+
+
+def kind_of(leaf: Any) -> Kind | None:
+    """Name what a leaf is, or ``None`` when twopass cannot store it.
+
+    Returns:
+        ``ndarray``, ``numpy`` (a NumPy scalar), ``bool``, ``int``, ``float``, ``str``,
+        ``bytes``, ``none`` or ``torch``; for an empty container ``dict``, ``tuple`` or
+        ``list``.
+
+    Example:
+        >>> kind_of(np.float64(1)), kind_of(1.0), kind_of(object())
+        ('numpy', 'float', None)
+    """
+    for cls, kind in _KINDS:
+        if isinstance(leaf, cls):
+            return kind
+    if isinstance(leaf, dict | tuple | list) and not leaf:
+        return type(leaf).__name__ if type(leaf) in (dict, tuple, list) else None
+    return "torch" if _is_tensor(leaf) else None
+
+
+def copied(value: Any) -> Any:
+    """Copy every array and container of ``value``, so that no owner can change it.
+
+    Leaves that twopass does not know are kept as they are.
+    """
+    return map_leaves(_copied_leaf, value)
+
+
+def _copied_leaf(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray):
+        return leaf.copy()
+    return leaf.detach().clone() if _is_tensor(leaf) else leaf
+
+
+def _is_tensor(leaf: Any) -> bool:
+    return any(
+        base.__module__ == "torch" and base.__name__ == "Tensor"
+        for base in type(leaf).__mro__
+    )
+
+
+def _children(value: Any) -> list[tuple[str | int, Any]]:
+    if isinstance(value, dict):
+        return sorted(value.items(), key=_key_order)
+    if isinstance(value, tuple | list):
+        return list(enumerate(value))
+    return []
+
+
+def _key_order(item: tuple[Any, Any]) -> tuple[str, Any]:
+    return type(item[0]).__name__, item[0]
