@@ -27,6 +27,7 @@ from twopass.policies import Policy, as_agent
 from twopass.recorder import check_seed
 from twopass.report import PlaybackReport
 from twopass.tape import Header, MemorySink, Recording, Tape, TapeWriter
+from twopass.tape.recording import pack_facts
 from twopass.tape.records import Reset
 from twopass.trees import copied
 
@@ -152,15 +153,13 @@ class RecordingAgent:
         digest = self._digest(observation)
         cut = bool(done and info.get("TimeLimit.truncated", False))
         ended = bool(done) and not cut
-        row = (self._sent, reward, ended, cut, digest, self._policy_ns, step_ns, None)
-        recording.rows.append(row)
+        facts = pack_facts(ended, cut, digest, self._policy_ns, step_ns)
+        recording.append(self._sent, reward, facts)
         started = _clock()
         self._agent.update(observation, reward, done, info)
         self._policy_ns = _clock() - started
         if done:
             recording.finish("truncated" if cut else "done")
-        elif started >= recording.due_ns or len(recording.rows) >= recording.limit:
-            recording.flush()
 
     def close(self) -> None:
         """Seal the tape; further calls do nothing."""

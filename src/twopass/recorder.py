@@ -7,12 +7,13 @@ import uuid
 import warnings
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import gymnasium as gym
 import numpy as np
 import structlog
 from gymnasium.utils import RecordConstructorArgs
+from xxhash import xxh3_64_intdigest
 
 from twopass import fingerprint
 from twopass.actions import needs_space, pack_value
@@ -20,6 +21,7 @@ from twopass.digest import Digester
 from twopass.errors import TapeError, UnsupportedValueError
 from twopass.randomness import EntropyTap, GlobalState, environment_state
 from twopass.tape import Construction, Header, MemorySink, Recording, Tape, TapeWriter
+from twopass.tape.recording import pack_facts
 from twopass.tape.records import Reset
 from twopass.tape.values import encode_value
 from twopass.trees import copied
@@ -33,6 +35,8 @@ Observations = Literal["digest", "full", "none"]
 
 log = structlog.get_logger("twopass")
 _clock = time.perf_counter_ns
+_ndarray = np.ndarray
+StepResult: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]
 _UNSET: Any = object()
 _MODES = {
     "observations": ("digest", "full", "none"),
@@ -114,12 +118,12 @@ class ReplayRecorder(
         self._path, self._overwrite = path, overwrite
         self._observations, self._unseeded = observations, unseeded
         self._notes = metadata or {}
-        self._recording: Recording | None = None
+        self._recording: Any = None  # a Recording, from the first reset on
         self._writer: TapeWriter | None = None
         self._construction: Construction | None = None
         self._globals: GlobalState | None = None
         self._by_space = needs_space(env.action_space)
-        self._digest = Digester("observation") if observations != "none" else None
+        self._digester = Digester("observation")
         self._full = observations == "full"
         self._closed = False
         self._kind: type | None = None
@@ -135,7 +139,8 @@ class ReplayRecorder(
         """The tape so far, the running episode included."""
         if self._recording is None:
             return Tape(self._header())
-        return self._recording.tape(self.path)
+        tape: Tape = self._recording.tape(self.path)
+        return tape
 
     @property
     def path(self) -> str | None:
@@ -173,7 +178,7 @@ class ReplayRecorder(
         passed = self._seeded(passed)
         kept = copied(passed.get("options"))
         encode_value(kept, "options")
-        recording = self._recording or self._open()
+        recording: Recording = self._recording or self._open()
         self._leave_episode()
         generator = environment_state(self.env) if passed.get("seed") is None else None
         changed = self._changed_globals()
@@ -188,7 +193,7 @@ class ReplayRecorder(
                 None if found is None else int(found),
                 kept,
                 tuple(passed),
-                self._digest(observation) if self._digest else None,
+                None if self._observations == "none" else self._digester(observation),
                 copied(observation) if self._full else None,
                 reset_ns,
                 generator,
@@ -201,7 +206,7 @@ class ReplayRecorder(
         self._returned = _clock()
         return observation, info
 
-    def step(self, action: ActType) -> tuple[ObsType, Any, bool, bool, dict[str, Any]]:
+    def step(self, action: ActType) -> StepResult:
         """Forward the call, and record it.
 
         Raises:
@@ -211,39 +216,44 @@ class ReplayRecorder(
         """
         # The hot path: every line here is paid at every step of pass 1.
         entered = _clock()
+        recording = self._recording
         kind = type(action)
         if kind is self._kind and (
-            kind is not np.ndarray
+            kind is not _ndarray
             or (action.dtype is self._dtype and action.shape == self._shape)  # type: ignore[attr-defined]  # an array
         ):
-            sent = (action.tobytes() if self._bytes else action,)  # type: ignore[attr-defined]  # an array or NumPy scalar
+            raw = action.tobytes() if self._bytes else action  # type: ignore[attr-defined]  # an array or NumPy scalar
         else:
-            sent = self._pack(action)
-        before = _clock()
+            raw = self._pack(action)
         try:
-            result = self.env.step(action)
+            result: StepResult = self.env.step(action)
         except BaseException as error:
             self._fail(error)
             raise
         left = _clock()
         observation, reward, terminated, truncated, info = result
-        recording = self._recording
-        recording.rows.append(  # type: ignore[union-attr]  # `_pack` has refused to run without
-            (
-                sent,
-                reward if type(reward) is float else _settled(reward),
-                terminated,
-                truncated,
-                self._digest(observation) if self._digest else None,
-                entered - self._returned,
-                left - before,
-                recording.pack_observation(observation) if self._full else None,  # type: ignore[union-attr]
+        digester = self._digester
+        if (
+            type(observation) is _ndarray
+            and observation.dtype is digester.dtype
+            and observation.shape == digester.shape
+        ):
+            digest = xxh3_64_intdigest(digester.header + observation.tobytes())
+        else:
+            digest = self._digest(observation)
+        if self._full:
+            recording.seen.append(recording.pack_observation(observation))
+        recording.sent.append(raw)
+        recording.rewards.append(reward if type(reward) is float else _settled(reward))
+        recording.facts.append(
+            pack_facts(
+                terminated, truncated, digest, entered - self._returned, left - entered
             )
         )
         if (terminated or truncated) and not self._over:
             self._end("terminated" if terminated else "truncated", info)
-        elif left >= recording.due_ns or len(recording.rows) >= recording.limit:  # type: ignore[union-attr]
-            recording.flush()  # type: ignore[union-attr]
+        elif left >= recording.due_ns or len(recording.facts) >= recording.limit:
+            recording.flush()
         self._returned = _clock()
         return result
 
@@ -280,11 +290,12 @@ class ReplayRecorder(
     def _open(self) -> Recording:
         if self._path:
             self._writer = TapeWriter(self._path, overwrite=self._overwrite)
-        self._recording = Recording(self._writer or MemorySink(), self._header())
+        recording = Recording(self._writer or MemorySink(), self._header())
         if self._construction:
-            self._recording.construct(self._construction)
+            recording.construct(self._construction)
             self._globals = GlobalState.from_value(self._construction.globals)
-        return self._recording
+        self._recording = recording
+        return recording
 
     def _header(self) -> Header:
         return Header(
@@ -331,6 +342,9 @@ class ReplayRecorder(
         self._remember_layout(action)
         return sent
 
+    def _digest(self, observation: Any) -> int:
+        return 0 if self._observations == "none" else self._digester(observation)
+
     def _remember_layout(self, action: Any) -> None:
         """Note what the next action must look like to skip the packing."""
         self._forget_layout()
@@ -373,7 +387,7 @@ class ReplayRecorder(
         threshold = self.env.spec.reward_threshold if self.env.spec else None
         if threshold is None or self._recording is None:
             return None
-        return self._recording.reached(threshold)
+        return bool(self._recording.reached(threshold))
 
     def _leave_episode(self) -> None:
         recording = self._recording
@@ -443,4 +457,4 @@ def _settled(reward: Any) -> Any:
     """Detach a reward that the environment may change later."""
     if isinstance(reward, np.ndarray) and reward.ndim:
         return reward.copy()
-    return reward
+    return reward.detach().cpu().numpy() if hasattr(reward, "detach") else reward

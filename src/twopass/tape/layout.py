@@ -36,7 +36,10 @@ from twopass.tape.values import (
 )
 from twopass.trees import Kind, Path, format_path, kind_of
 
-__all__ = ["Layout", "Leaf", "Restore"]
+__all__ = ["MISFIT", "Layout", "Leaf", "Restore"]
+
+MISFIT: Any = object()
+"""What a layout packs a value to that it does not fit."""
 
 _ARRAYS = ("ndarray", "numpy", "torch")
 _TEXTS = ("str", "bytes", "value", "jsonable")
@@ -203,20 +206,31 @@ class Layout:
         return cls(0, (Leaf(root, kind),))
 
     def pack(self, value: Any) -> Any:
-        """Return the raw form of ``value``, or ``None`` when it does not fit."""
+        """Return the raw form of ``value``, or :data:`MISFIT`.
+
+        The raw form of a single leaf is the leaf's own, else a list of them.
+        """
         raws: list[Any] = []
-        return raws if _match(self.template, value, self.leaves, raws) else None
+        if not _match(self.template, value, self.leaves, raws):
+            return MISFIT
+        return raws[0] if self.single else raws
+
+    @property
+    def single(self) -> bool:
+        """Whether a value is one leaf and nothing around it."""
+        return type(self.template) is int
 
     @property
     def nbytes(self) -> int:
         """Bytes of one value, texts not counted."""
         return sum(leaf.nbytes for leaf in self.leaves)
 
-    def columns(self, raws: Sequence[Sequence[Any]]) -> dict[str, np.ndarray[Any, Any]]:
+    def columns(self, raws: Sequence[Any]) -> dict[str, np.ndarray[Any, Any]]:
         """Return one column a leaf from the raw forms of N values."""
+        parts = [raws] if self.single else list(zip(*raws, strict=True))
         return {
-            leaf.column: leaf.column_of([raw[index] for raw in raws])
-            for index, leaf in enumerate(self.leaves)
+            leaf.column: leaf.column_of(part)
+            for leaf, part in zip(self.leaves, parts, strict=bool(self.leaves))
             if leaf.kind != "none"
         }
 

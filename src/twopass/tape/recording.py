@@ -6,6 +6,7 @@ hands whole records to a :class:`Sink`. It holds at most one block of rows.
 
 from __future__ import annotations
 
+import struct
 import time
 from typing import Any, Protocol
 
@@ -14,7 +15,7 @@ import numpy as np
 from twopass.errors import UnsupportedValueError
 from twopass.tape.assemble import assemble
 from twopass.tape.episode import Tape
-from twopass.tape.layout import Layout
+from twopass.tape.layout import MISFIT, Layout
 from twopass.tape.metrics import summarise
 from twopass.tape.records import (
     Array,
@@ -28,7 +29,7 @@ from twopass.tape.records import (
     StepBlock,
 )
 
-__all__ = ["MemorySink", "Recording", "Sink"]
+__all__ = ["MemorySink", "Recording", "Sink", "pack_facts"]
 
 BLOCK_STEPS = 256
 BLOCK_NS = 1_000_000_000
@@ -36,9 +37,18 @@ BLOCK_NS = 1_000_000_000
 # what is held in memory and what a reader must inflate at once stay bounded.
 BLOCK_BYTES = 32 * 2**20
 
-Row = tuple[Any, Any, Any, Any, Any, int, int, Any]
-"""Raw action, reward, terminated, truncated, digest, policy_ns, step_ns, raw
-observation."""
+pack_facts = struct.Struct("<??Qqq").pack
+"""``terminated, truncated, digest, policy_ns, step_ns`` of one step as bytes."""
+
+_FACTS = np.dtype(
+    [
+        ("terminated", "?"),
+        ("truncated", "?"),
+        ("digest", "<u8"),
+        ("policy_ns", "<i8"),
+        ("step_ns", "<i8"),
+    ]
+)
 
 
 class Sink(Protocol):
@@ -82,26 +92,34 @@ class MemorySink:
 class Recording:
     """The recording of one tape.
 
-    A recorder appends a :data:`Row` to ``rows`` itself and calls :meth:`flush` when
-    there are ``limit`` of them or the clock is past ``due_ns``: one method call less in
-    the only loop of twopass that must be fast.
+    A step is one entry in each of ``sent``, ``rewards`` and ``facts`` (and in ``seen``
+    with full observations). :meth:`append` makes them; :class:`~twopass.ReplayRecorder`
+    does it by itself, since a call costs too much in the only loop of twopass that must
+    be fast. When there are ``limit`` of them or the clock is past ``due_ns``,
+    :meth:`flush` makes a block.
 
     Args:
         sink: Where records go.
         header: The first record.
 
     Attributes:
-        rows: Steps not yet in a block.
+        sent: Raw actions of the steps that are in no block yet.
+        rewards: Their rewards.
+        facts: Their other columns, by :data:`pack_facts`.
+        seen: Their raw observations, when these are kept in full.
         limit: Steps after which a block is full.
         due_ns: Time of the monotonic clock after which a block is due.
-        actions: Layout of the actions in ``rows``.
-        observations: Layout of full observations in ``rows``; ``None`` without.
+        actions: Layout of the actions in ``sent``.
+        observations: Layout of the observations in ``seen``; ``None`` without.
     """
 
     def __init__(self, sink: Sink, header: Header) -> None:
         self._sink = sink
         self.header = header
-        self.rows: list[Row] = []
+        self.sent: list[Any] = []
+        self.rewards: list[Any] = []
+        self.facts: list[bytes] = []
+        self.seen: list[Any] = []
         self.limit = BLOCK_STEPS
         self.due_ns = 0
         self.actions: Layout | None = None
@@ -132,7 +150,7 @@ class Recording:
     @property
     def length(self) -> int:
         """Steps of the running episode."""
-        return self._length + len(self.rows)
+        return self._length + len(self.facts)
 
     def construct(self, construction: Construction) -> None:
         """Say how the environment was made; before the first reset."""
@@ -157,10 +175,10 @@ class Recording:
         Raises:
             UnsupportedValueError: A leaf cannot be stored.
         """
-        layout, raw = fallback or (self.actions, None)
-        if raw is None:
-            raw = layout.pack(action) if layout else None
-        if raw is None:
+        layout, raw = fallback or (self.actions, MISFIT)
+        if raw is MISFIT and layout is not None:
+            raw = layout.pack(action)
+        if raw is MISFIT:
             layout = Layout.of(action, "action")
             raw = layout.pack(action)
         if layout != self.actions:
@@ -172,14 +190,22 @@ class Recording:
     def pack_observation(self, observation: Any) -> Any:
         """Return the raw form of an observation, as :meth:`pack_action` does."""
         layout = self.observations
-        raw = layout.pack(observation) if layout else None
-        if raw is None:
+        raw = layout.pack(observation) if layout else MISFIT
+        if raw is MISFIT:
             layout = Layout.of(observation, "observation")
             raw = layout.pack(observation)
             self.flush()
             self.observations = layout
             self._set_limit()
         return raw
+
+    def append(self, raw: Any, reward: Any, facts: bytes) -> None:
+        """Add a step, without its observation."""
+        self.sent.append(raw)
+        self.rewards.append(reward)
+        self.facts.append(facts)
+        if len(self.facts) >= self.limit or time.perf_counter_ns() >= self.due_ns:
+            self.flush()
 
     def _set_limit(self) -> None:
         layouts = (self.actions, self.observations)
@@ -193,35 +219,37 @@ class Recording:
             UnsupportedValueError: A reward is no number.
         """
         self.due_ns = time.perf_counter_ns() + BLOCK_NS
-        if not self.rows or self._reset is None or self.actions is None:
+        block = self._pending()
+        if block is None:
             return
-        rows, self.rows[:] = list(self.rows), []
-        block = self._block(rows, self._reset.episode, self.actions)
+        for rows in (self.sent, self.rewards, self.facts, self.seen):
+            rows.clear()
         self._policy_ns.append(block.columns["policy_ns"])
         self._step_ns.append(block.columns["step_ns"])
-        for reward in block.columns["reward"].tolist():
-            self._total = _add(self._total, reward)
-        self._length += len(rows)
-        self._steps += len(rows)
+        self._total = _add(self._total, block.columns["reward"])
+        self._length += len(block)
+        self._steps += len(block)
         self._sink.write(block)
 
-    def _block(self, rows: list[Row], episode: int, actions: Layout) -> StepBlock:
-        sent, rewards, ends, cuts, digests, policy, step, seen = zip(*rows, strict=True)
-        columns: dict[str, Array] = {
-            "reward": _reward_column(rewards, self._length),
-            "terminated": np.array(ends, np.bool_),
-            "truncated": np.array(cuts, np.bool_),
-            "policy_ns": np.array(policy, np.int64),
-            "step_ns": np.array(step, np.int64),
+    def _pending(self) -> StepBlock | None:
+        """Return the block of the steps that are in none yet."""
+        if not self.facts or self._reset is None or self.actions is None:
+            return None
+        facts = np.frombuffer(b"".join(self.facts), _FACTS)
+        columns = {
+            name: np.ascontiguousarray(facts[name]) for name in _FACTS.fields or ()
         }
-        if digests[0] is not None:
-            columns["digest"] = np.array(digests, np.uint64)
-        columns.update(actions.columns(sent))
+        if self._reset.digest is None:
+            del columns["digest"]
+        columns["reward"] = _reward_column(self.rewards, self._length)
+        columns.update(self.actions.columns(self.sent))
         if self.observations:
-            columns.update(self.observations.columns(seen))
+            columns.update(self.observations.columns(self.seen))
         for column in columns.values():
             column.flags.writeable = False
-        return StepBlock(episode, self._length, actions, self.observations, columns)
+        return StepBlock(
+            self._reset.episode, self._length, self.actions, self.observations, columns
+        )
 
     def finish(
         self,
@@ -270,31 +298,27 @@ class Recording:
     def tape(self, path: str | None = None) -> Tape:
         """Return the tape so far, the running episode included."""
         records = self._sink.records()
-        if self.rows and self._reset is not None and self.actions is not None:
-            records.append(self._block(self.rows, self._reset.episode, self.actions))
+        pending = self._pending()
+        if pending is not None:
+            records.append(pending)
         return assemble(records, path)
 
 
-def _add(total: Any, reward: Any) -> Any:
-    if isinstance(reward, list):
-        so_far = total if isinstance(total, list) else [0.0] * len(reward)
-        return [a + b for a, b in zip(so_far, reward, strict=True)]
-    return total + reward
+def _add(total: Any, rewards: Array) -> Any:
+    """Add rewards one by one, as a harness does: `sum` of an array adds in pairs."""
+    start = np.broadcast_to(np.asarray(total, np.float64), (1, *rewards.shape[1:]))
+    return np.add.accumulate(np.concatenate([start, rewards]))[-1].tolist()
 
 
 def _joined(parts: list[Array]) -> Array:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-def _reward_column(rewards: tuple[Any, ...], first_step: int) -> Array:
+def _reward_column(rewards: list[Any], first_step: int) -> Array:
     try:
-        return np.array([_on_host(reward) for reward in rewards], np.float64)
+        return np.array(rewards, np.float64)
     except (TypeError, ValueError) as error:
         kinds = sorted({type(reward).__name__ for reward in rewards})
         where = f"reward (steps {first_step + 1} to {first_step + len(rewards)})"
         remedy = f"an environment must return one number a step, not {kinds}"
         raise UnsupportedValueError(where, rewards[0], remedy) from error
-
-
-def _on_host(reward: Any) -> Any:
-    return reward.detach().cpu().numpy() if hasattr(reward, "detach") else reward
