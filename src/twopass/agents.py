@@ -8,9 +8,7 @@ tape; :class:`PlaybackAgent` is an agent that plays one.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -18,15 +16,15 @@ from typing import Any
 import gymnasium as gym
 import structlog
 
-from twopass import fingerprint
-from twopass.actions import needs_space, pack_value, restorer
+from twopass.actions import restorer
 from twopass.digest import Digester
 from twopass.divergence import Comparison, Tolerance
 from twopass.errors import PlaybackError
 from twopass.policies import Policy, as_agent
-from twopass.recorder import check_seed
 from twopass.report import PlaybackReport
-from twopass.tape import Header, MemorySink, Recording, Tape, TapeWriter
+from twopass.resets import check_seed
+from twopass.scribe import Scribe, make_header
+from twopass.tape import Tape
 from twopass.tape.recording import pack_facts
 from twopass.tape.records import Reset
 from twopass.trees import copied
@@ -87,9 +85,13 @@ class RecordingAgent:
         self._agent = as_agent(agent, self._space)  # type: ignore[arg-type]  # only "random" needs it
         self._seeds: Iterator[int | None] = iter(seeds)
         self._next: dict[str, Any] | None = None
-        header = _header(env)
-        self._writer = TapeWriter(path, overwrite=overwrite) if path else None
-        self._recording = Recording(self._writer or MemorySink(), header)
+        self._scribe = Scribe(
+            make_header(env, flags="done"),
+            str(path) if path else None,
+            overwrite=overwrite,
+            space=self._space,
+        )
+        self._recording = self._scribe.recording
         self._digest = Digester("observation")
         self._sent: Any = None
         self._policy_ns = self._answered = self._left = 0
@@ -98,7 +100,7 @@ class RecordingAgent:
     @property
     def tape(self) -> Tape:
         """The tape so far, the running episode included."""
-        return self._recording.tape(self._writer.path if self._writer else None)
+        return self._scribe.tape
 
     def expect(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -137,10 +139,7 @@ class RecordingAgent:
             self._recording.finish("error", error=error)
             raise
         self._policy_ns += _clock() - started
-        fallback = None
-        if self._space is not None and needs_space(self._space):
-            fallback = pack_value(self._space, action)
-        self._sent = self._recording.pack_action(action, fallback)
+        self._sent = self._scribe.pack(action)
         self._answered = _clock()
         return action
 
@@ -167,10 +166,7 @@ class RecordingAgent:
             return
         self._closed = True
         self._leave()
-        self._recording.close()
-        if self._writer:
-            episodes = self._recording.episode
-            log.info("recording_saved", path=self._writer.path, episodes=episodes)
+        self._scribe.close()
 
     def __enter__(self) -> RecordingAgent:
         return self
@@ -312,14 +308,3 @@ class PlaybackAgent:
         if first is not None and not self._logged:
             self._logged = True
             log.warning("divergence", tape=self.tape.path, **first.to_dict())
-
-
-def _header(env: gym.Env[Any, Any] | None) -> Header:
-    return Header(
-        tape_id=str(uuid.uuid4()),
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        fingerprint=fingerprint.collect(env) if env is not None else {},
-        action_space=repr(env.action_space) if env is not None else None,
-        observation_space=repr(env.observation_space) if env is not None else None,
-        flags="done",
-    )

@@ -27,7 +27,7 @@ import numpy as np
 from xxhash import xxh3_64, xxh3_64_intdigest
 
 from twopass.errors import UnsupportedValueError
-from twopass.trees import format_path, kind_of, leaves
+from twopass.trees import format_path, host_array, kind_of, leaves
 
 __all__ = ["Digester", "digest"]
 
@@ -95,8 +95,10 @@ class Digester:
 
     def _remember(self, array: np.ndarray[Any, Any]) -> None:
         small = array.nbytes <= _IN_PLACE
+        # xxhash cannot read dates and texts in place.
+        in_place = not small and array.dtype.kind in "biufc"
         self.dtype = array.dtype if small else None
-        self._large = None if small else array.dtype
+        self._large = array.dtype if in_place else None
         self.shape = array.shape
         self.header = _header("", "ndarray", array.dtype.str, str(array.shape))
 
@@ -140,11 +142,7 @@ def _leaf_bytes(path: str, leaf: Any, where: str) -> tuple[bytes, bytes]:
 
 
 def _host_array(leaf: Any, where: str) -> np.ndarray[Any, Any]:
-    if hasattr(leaf, "detach"):
-        host = leaf.detach().cpu()
-        # NumPy has no bfloat16; its values fit float32 exactly.
-        leaf = host.float().numpy() if "bfloat16" in str(host.dtype) else host.numpy()
-    array = np.asarray(leaf)
+    array = host_array(leaf, where) if hasattr(leaf, "detach") else np.asarray(leaf)
     if array.dtype.hasobject:
         raise UnsupportedValueError(where, leaf, "use a numeric dtype, not object")
     return array.astype(array.dtype.newbyteorder("<"), copy=False)

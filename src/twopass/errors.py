@@ -36,6 +36,7 @@ __all__ = [
     "TapeVersionError",
     "TwoPassError",
     "UnsupportedValueError",
+    "check_choice",
 ]
 
 
@@ -129,6 +130,17 @@ class UnsupportedValueError(TwoPassError, TypeError):
         )
         self.tree_path = tree_path
         self.type = type(value)
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse an argument that is none of its choices.
+
+    Raises:
+        UnsupportedValueError: ``value`` is not in ``choices``.
+    """
+    if value not in choices:
+        remedy = "use " + " or ".join(map(repr, choices))
+        raise UnsupportedValueError(f"{name}={value!r}", value, remedy)
 
 
 class PlaybackError(TwoPassError):

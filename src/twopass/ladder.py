@@ -10,17 +10,16 @@ the guard around ``render`` where only the film diverges.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, Unpack
 
-import gymnasium as gym
-
-from twopass.construction import EnvSource, drawing_mode, make_replayed
+from twopass.construction import EnvSource, drawing_mode
+from twopass.control import Controls
 from twopass.divergence import EXACT, Tolerance
-from twopass.errors import DivergenceError
-from twopass.playback import Film, OnDivergence, Progress, TapePlayback
+from twopass.errors import DivergenceError, check_choice
+from twopass.film import Film
+from twopass.playback import OnDivergence, Progress, TapePlayback
 from twopass.randomness import preserved
 from twopass.replay import EpisodeReplay
 from twopass.report import Blame, PlaybackReport
@@ -77,6 +76,7 @@ class Ladder:
         self, path: str | Path | None = None, **film: Unpack[Film]
     ) -> PlaybackReport:
         """Play the episode, and film it when a path is given."""
+        check_choice("history", self.history, ("auto", "alone", "session"))
         with preserved():
             attempts = _Attempts(self, path, film)
             plan = "session" if self.history == "session" else "alone"
@@ -113,17 +113,16 @@ class _Attempts:
 
     def __init__(self, ladder: Ladder, path: str | Path | None, film: Film) -> None:
         self._ladder, self._path, self._film = ladder, path, film
-        # A film in memory has a format and no path.
+        self._controls = Controls(
+            ladder.tape, ladder.source, ladder.index, ladder.tolerance, ladder.steps
+        )
         self.drawn = path is not None
         self.first_plan = "session" if ladder.history == "session" else "alone"
         self.mismatches: tuple[Any, ...] = ()
         self._used_globals = False
-        recorded = ladder.tape.fingerprint.get("render_mode")
-        # A window that opened in pass 1 shall not open again.
-        self._bare_mode = None if recorded == "human" else recorded
-        self._mode = (
-            drawing_mode(ladder.source, recorded) if self.drawn else self._bare_mode
-        )
+        recorded = self._controls.recorded_mode
+        self._bare_mode = recorded
+        self._mode = drawing_mode(ladder.source, recorded) if self.drawn else recorded
 
     def once(self, plan: str, *, guard: bool = True) -> PlaybackReport | None:
         """Play with a plan; ``None`` (and no film) when it diverges."""
@@ -144,11 +143,9 @@ class _Attempts:
             ) from None
         return replace(report, blame=blame, hints=hints)
 
-    def control(self, plan: str, mode: str | None = None) -> EpisodeReplay:
-        """Replay with a plan, without rendering."""
-        with self._environment(plan, mode or self._bare_mode) as env:
-            replay = self._replay(env, self._ladder.index, alone=plan == "alone")
-            replay.run()
+    def control(self, plan: str) -> EpisodeReplay:
+        """Replay with a plan, without rendering, as in pass 1."""
+        replay = self._controls.run(plan, mode=self._bare_mode)
         self._used_globals = self._used_globals or replay.used_globals
         return replay
 
@@ -156,7 +153,7 @@ class _Attempts:
         self, plan: str, on_divergence: OnDivergence, *, guard: bool = True
     ) -> PlaybackReport:
         ladder = self._ladder
-        with self._environment(plan, self._mode) as env:
+        with self._controls.environment(plan, self._mode) as env:
             player = TapePlayback(
                 env,
                 ladder.tape,
@@ -171,36 +168,10 @@ class _Attempts:
                 self._path, steps=ladder.steps, progress=ladder.progress, **self._film
             )
 
-    @contextmanager
-    def _environment(self, plan: str, mode: str | None) -> Iterator[gym.Env[Any, Any]]:
-        ladder = self._ladder
-        env = make_replayed(ladder.source, mode, ladder.tape.construction)
-        try:
-            if plan == "session":
-                for index in range(ladder.index):
-                    self._replay(env, index, alone=False).run()
-            yield env
-        finally:
-            env.close()
-
-    def _replay(
-        self, env: gym.Env[Any, Any], index: int, *, alone: bool
-    ) -> EpisodeReplay:
-        ladder = self._ladder
-        horizon = ladder.steps if index == ladder.index else None
-        return EpisodeReplay(
-            env,
-            ladder.tape,
-            index,
-            tolerance=ladder.tolerance,
-            alone=alone,
-            horizon=horizon,
-        )
-
     def _hints(self, blame: Blame) -> Iterator[str]:
         if blame == "rendering" and self._mode != self._bare_mode:
-            in_mode = self.control(self.first_plan, self._mode).comparison
-            if in_mode.verdict == "diverged":
+            in_mode = self._controls.run(self.first_plan, mode=self._mode)
+            if in_mode.comparison.verdict == "diverged":
                 yield _MODE
         if blame == "history":
             yield 'the episode depends on those before it; use history="auto"'

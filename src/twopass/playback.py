@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack
 
 import gymnasium as gym
 import structlog
 from gymnasium.utils import RecordConstructorArgs
 
 from twopass import fingerprint
+from twopass.control import Controls
 from twopass.divergence import Tolerance
-from twopass.errors import DivergenceError, PlaybackError, UnsupportedValueError
-from twopass.fingerprint import Mismatch
-from twopass.frames import FilmInfo, FrameEncoder, FrameNormaliser, open_encoder
-from twopass.randomness import (
-    GlobalState,
-    environment_state,
-    preserved,
-    restore_environment,
+from twopass.errors import (
+    DivergenceError,
+    PlaybackError,
+    UnsupportedValueError,
+    check_choice,
 )
+from twopass.film import Camera, Film, open_film, preview_path
+from twopass.fingerprint import Mismatch
+from twopass.frames import FilmInfo, FrameEncoder
+from twopass.randomness import GlobalState, guarded, preserved
 from twopass.replay import EpisodeReplay, StepResult
-from twopass.report import PlaybackReport
+from twopass.report import Blame, PlaybackReport
 from twopass.tape import Tape
 
-__all__ = ["Film", "OnDivergence", "Progress", "TapePlayback"]
+__all__ = ["OnDivergence", "Progress", "TapePlayback"]
 
 ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
@@ -37,24 +38,6 @@ Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Called with what is being done, how much is done, and how much there is."""
 
 log = structlog.get_logger("twopass")
-_clock = time.perf_counter
-_DEFAULT_FPS = 30.0
-
-
-class Film(TypedDict, total=False):
-    """How a film is written.
-
-    Attributes:
-        fps: Frames a second; else the environment's ``render_fps``, else 30.
-        format: ``gif``, ``mp4``, ``png`` or ``memory``; else from the suffix.
-        overwrite: Replace an existing file.
-        loop: Repetitions of a GIF; 0 is for ever.
-    """
-
-    fps: float | None
-    format: str | None
-    overwrite: bool
-    loop: int | None
 
 
 class TapePlayback(
@@ -106,6 +89,7 @@ class TapePlayback(
         atol: float = 0.0,
         guard: bool = True,
     ) -> None:
+        check_choice("on_divergence", on_divergence, ("warn", "stop", "raise"))
         tape = tape if isinstance(tape, Tape) else Tape.load(tape)
         RecordConstructorArgs.__init__(
             self,
@@ -119,13 +103,13 @@ class TapePlayback(
         gym.Wrapper.__init__(self, env)
         self.tape = tape
         self._index = _episode_index(tape, episode)
-        self._on_divergence = _checked_choice(on_divergence)
+        self._on_divergence = on_divergence
         self._tolerance = Tolerance(rtol, atol)
         self._guard = guard
         self._globals: GlobalState | None = None
         self._inside = False
         self._alone, self._plan = True, "given"
-        self._seconds = {"render": 0.0, "encode": 0.0}
+        self._camera = Camera(self.render, None)
         self._replay: EpisodeReplay | None = None
         self._logged = False
         self.mismatches = self._check_fingerprint()
@@ -162,17 +146,13 @@ class TapePlayback(
 
     def render(self) -> Any:
         """Render, and put random state back as it was."""
-        started = _clock()
-        try:
-            with self._own_globals(), self._guarded():
-                return self.env.render()
-        finally:
-            self._seconds["render"] += _clock() - started
+        with self._own_globals(), guarded(self.env) if self._guard else nullcontext():
+            return self.env.render()
 
     @property
     def report(self) -> PlaybackReport:
         """The report so far."""
-        return self._report(None, None)
+        return self._report()
 
     # The whole episode ---------------------------------------------------------------
 
@@ -210,21 +190,22 @@ class TapePlayback(
         self._begin(steps)
         with ExitStack() as stack:
             if path is not None:
-                self._check_drawing()
-                encoder = self._open_film(path, steps, film)
+                path = preview_path(path) if self._is_preview else path
+                encoder = open_film(self.env, path, film)
             if encoder is not None:
                 stack.enter_context(encoder)
             stack.enter_context(self._own_globals())
-            self._play(_Camera(self, encoder), progress)
+            self._camera = Camera(self.render, encoder)
+            self._play(progress)
         info = encoder.close() if encoder else None
-        return self._report(info, self._is_preview())
+        return self._report(info, self._find_blame(encoder is not None))
 
-    def _play(self, camera: _Camera, progress: Progress | None) -> None:
+    def _play(self, progress: Progress | None) -> None:
         replay = self._running
         if self._survives(replay.reset):
-            camera.shoot()
+            self._camera.shoot(0)
         while not replay.over and not self._stopped and self._survives(replay.step):
-            camera.shoot()
+            self._camera.shoot(replay.position)
             if progress:
                 progress("play", replay.position, replay.horizon)
 
@@ -236,14 +217,6 @@ class TapePlayback(
             self._running.failed(error)
         self._announce()
         return not self._running.crashed
-
-    def film_path(self, path: str | Path, steps: int | None = None) -> Path:
-        """Return the name that a film of ``steps`` steps gets."""
-        path = Path(path)
-        length = self.tape[self._index].length
-        if steps is None or steps >= length:
-            return path
-        return path.with_name(f"{path.stem}.preview{path.suffix}")
 
     # How --------------------------------------------------------------------------
 
@@ -276,7 +249,6 @@ class TapePlayback(
             alone=self._alone,
             horizon=steps,
         )
-        self._seconds = {"render": 0.0, "encode": 0.0}
         self._logged = False
 
     def _announce(self) -> None:
@@ -298,30 +270,6 @@ class TapePlayback(
             )
         return tuple(found)
 
-    def _check_drawing(self) -> None:
-        mode = self.env.render_mode
-        if mode in (None, "human", "ansi"):
-            modes = self.env.metadata.get("render_modes")
-            raise PlaybackError(
-                f"a film needs frames as arrays, but render_mode is {mode!r}; make the "
-                f'environment with render_mode="rgb_array" (it has {modes})'
-            )
-
-    def _open_film(
-        self, path: str | Path, steps: int | None, film: Film
-    ) -> FrameEncoder:
-        options: dict[str, Any] = {k: v for k, v in film.items() if v is not None}
-        fps = options.pop("fps", None)
-        chosen = self._fps() if fps is None else fps
-        return open_encoder(self.film_path(path, steps), fps=chosen, **options)
-
-    def _fps(self) -> float:
-        fps = self.env.metadata.get("render_fps")
-        if isinstance(fps, int | float) and fps > 0:
-            return float(fps)
-        log.warning("no_render_fps", used=_DEFAULT_FPS, hint="pass fps")
-        return _DEFAULT_FPS
-
     @contextmanager
     def _own_globals(self) -> Iterator[None]:
         """Run in playback's own global generators; give the caller's back."""
@@ -338,20 +286,10 @@ class TapePlayback(
         finally:
             self._inside = False
 
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        """Keep what ``render`` draws from reaching the next step."""
-        if not self._guard:
-            yield
-            return
-        state = environment_state(self.env)
-        with preserved():
-            yield
-        restore_environment(self.env, state)
-
-    def _report(self, film: FilmInfo | None, preview: bool | None) -> PlaybackReport:
+    def _report(
+        self, film: FilmInfo | None = None, blame: Blame | None = None
+    ) -> PlaybackReport:
         replay = self._running
-        facts = film.to_dict() if film else None
         return PlaybackReport(
             replay.comparison.verdict,
             replay.comparison.first,
@@ -360,44 +298,50 @@ class TapePlayback(
             replay.position,
             frames=film.frames if film else 0,
             path=film.path if film else None,
-            seconds={**replay.seconds, **self._seconds},
-            preview=self._is_preview() if preview is None else preview,
+            blame=blame,
+            seconds={**replay.seconds, **self._camera.seconds},
+            preview=self._is_preview,
             plan=self._plan,
             guarded=self._guard,
             mismatches=self.mismatches,
             tape_id=self.tape.header.tape_id,
-            film=facts,
+            film=film.to_dict() if film else None,
         )
 
+    @property
     def _is_preview(self) -> bool:
         return self._running.horizon < self._running.episode.length
 
-    def spent(self, what: str, seconds: float) -> None:
-        """Add to the seconds of the report."""
-        self._seconds[what] += seconds
-
-
-@dataclass(slots=True)
-class _Camera:
-    """Takes the frame of the moment to an encoder, if there is one."""
-
-    player: TapePlayback[Any, Any]
-    encoder: FrameEncoder | None
-    normalise: FrameNormaliser | None = None
-
-    def shoot(self) -> None:
-        if self.encoder is None:
-            return
-        position = self.player.report.replayed_length
+    def _find_blame(self, drawn: bool) -> Blame | None:
+        """Replay in a fresh environment, if the given one's spec can make it."""
+        first = self._running.comparison.first
+        if first is None or self._plan != "given" or self.env.spec is None:
+            return None
+        controls = Controls(
+            self.tape,
+            self.env.spec,
+            self._index,
+            self._tolerance,
+            self._running.horizon,
+        )
         try:
-            frame = self.player.render()
-        except Exception as error:
-            error.add_note(f"while rendering step {position} of the episode")
-            raise
-        self.normalise = self.normalise or FrameNormaliser()
-        started = _clock()
-        self.encoder.add(self.normalise(frame, position))
-        self.player.spent("encode", _clock() - started)
+            bare = controls.run(mode=controls.recorded_mode)
+            if bare.comparison.first is not None:
+                return "fingerprint" if self.mismatches else "environment"
+            return self._rendering_or_history(controls, drawn, first.step)
+        except (PlaybackError, ValueError):
+            return None  # a wrapper in the spec cannot be made again
+
+    def _rendering_or_history(
+        self, controls: Controls, drawn: bool, step: int
+    ) -> Blame:
+        # A fresh environment is exact. Drawn up to the divergence, is it still?
+        if drawn:
+            controls = replace(controls, horizon=step)
+            again = controls.run(mode=self.env.render_mode, drawn=True)
+            if again.comparison.first is not None:
+                return "rendering"
+        return "history"
 
 
 def _episode_index(tape: Tape, episode: int) -> int:
@@ -406,14 +350,6 @@ def _episode_index(tape: Tape, episode: int) -> int:
     if isinstance(episode, bool) or not -len(tape) <= episode < len(tape):
         raise PlaybackError(f"episode {episode}: the tape has {len(tape)} episodes")
     return range(len(tape))[episode]
-
-
-def _checked_choice(choice: OnDivergence) -> OnDivergence:
-    if choice not in ("warn", "stop", "raise"):
-        raise UnsupportedValueError(
-            f"on_divergence={choice!r}", choice, 'use "warn", "stop" or "raise"'
-        )
-    return choice
 
 
 def _check_steps(steps: Any) -> None:

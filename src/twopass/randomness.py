@@ -3,6 +3,7 @@
 - :class:`GlobalState`: Python's ``random``, NumPy's legacy generator, and torch's when
   torch is already imported. Reading it draws nothing and changes nothing.
 - :func:`preserved` gives the caller's global generators back, whatever happens inside.
+- :func:`guarded` keeps the environment's generator too, around a ``render``.
 - :func:`environment_state` and :func:`restore_environment`: the generator that an
   environment holds. ``Env.np_random`` is never read, since reading it draws a seed.
 - :class:`EntropyTap`: the OS entropy that NumPy draws, passed through and logged, or
@@ -28,6 +29,7 @@ __all__ = [
     "EntropyTap",
     "GlobalState",
     "environment_state",
+    "guarded",
     "preserved",
     "restore_environment",
 ]
@@ -128,6 +130,18 @@ def preserved() -> Iterator[GlobalState]:
         yield state
     finally:
         state.restore()
+
+
+@contextmanager
+def guarded(env: Any) -> Iterator[None]:
+    """Keep what is drawn inside from reaching anything outside.
+
+    The global generators and the one that ``env`` holds are the same after as before.
+    """
+    state = environment_state(env)
+    with preserved():
+        yield
+    restore_environment(env, state)
 
 
 def environment_state(env: Any) -> dict[str, Any] | None:

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import time
-import uuid
 import warnings
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 import gymnasium as gym
 import numpy as np
-import structlog
 from gymnasium.utils import RecordConstructorArgs
 from xxhash import xxh3_64_intdigest
 
-from twopass import fingerprint
-from twopass.actions import needs_space, pack_value
 from twopass.digest import Digester
-from twopass.errors import TapeError, UnsupportedValueError
-from twopass.randomness import EntropyTap, GlobalState, environment_state
-from twopass.tape import Construction, Header, MemorySink, Recording, Tape, TapeWriter
+from twopass.errors import TapeError, UnsupportedValueError, check_choice
+from twopass.resets import ResetWatch, Unseeded, seeded
+from twopass.scribe import Scribe, make_header
+from twopass.tape import Construction, Header, Recording, Tape
 from twopass.tape.recording import pack_facts
 from twopass.tape.records import Reset
 from twopass.tape.values import encode_value
@@ -30,18 +26,12 @@ __all__ = ["ReplayRecorder"]
 
 ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
-Unseeded = Literal["capture", "inject", "error"]
 Observations = Literal["digest", "full", "none"]
 
-log = structlog.get_logger("twopass")
 _clock = time.perf_counter_ns
 _ndarray = np.ndarray
 StepResult: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]
 _UNSET: Any = object()
-_MODES = {
-    "observations": ("digest", "full", "none"),
-    "unseeded": ("capture", "inject", "error"),
-}
 # Immutable and of one size: nothing to copy, and the type alone tells the layout.
 _PYTHON_SCALARS = (int, float, bool, str)
 _NUMPY_SCALARS = (np.number, np.bool_)
@@ -101,7 +91,8 @@ class ReplayRecorder(
         metadata: dict[str, Any] | None = None,
     ) -> None:
         _check_env(env)
-        _check_modes(observations=observations, unseeded=unseeded)
+        check_choice("observations", observations, ("digest", "full", "none"))
+        check_choice("unseeded", unseeded, ("capture", "inject", "error"))
         encode_value(metadata, "metadata")
         path = None if path is None else str(path)
         if path and not overwrite and Path(path).exists():
@@ -119,10 +110,9 @@ class ReplayRecorder(
         self._observations, self._unseeded = observations, unseeded
         self._notes = metadata or {}
         self._recording: Any = None  # a Recording, from the first reset on
-        self._writer: TapeWriter | None = None
+        self._scribe: Any = None  # a Scribe, from the first reset on
         self._construction: Construction | None = None
-        self._globals: GlobalState | None = None
-        self._by_space = needs_space(env.action_space)
+        self._resets = ResetWatch()
         self._digester = Digester("observation")
         self._full = observations == "full"
         self._closed = False
@@ -137,15 +127,14 @@ class ReplayRecorder(
     @property
     def tape(self) -> Tape:
         """The tape so far, the running episode included."""
-        if self._recording is None:
-            return Tape(self._header())
-        tape: Tape = self._recording.tape(self.path)
+        tape: Tape = self._scribe.tape if self._scribe else Tape(self._header())
         return tape
 
     @property
     def path(self) -> str | None:
         """The tape's file; in a forked process its own."""
-        return self._writer.path if self._writer else self._path
+        path: str | None = self._scribe.path if self._scribe else self._path
+        return path
 
     def built_under(self, construction: Construction) -> None:
         """Say in which random state ``env`` was made; before the first reset.
@@ -175,30 +164,24 @@ class ReplayRecorder(
             raise TapeError("the recorder was closed; make a new one", self.path)
         passed: dict[str, Any] = {"seed": seed, "options": options}
         passed = {key: value for key, value in passed.items() if value is not _UNSET}
-        passed = self._seeded(passed)
+        passed = seeded(passed, self._unseeded)
         kept = copied(passed.get("options"))
         encode_value(kept, "options")
         recording: Recording = self._recording or self._open()
         self._leave_episode()
-        generator = environment_state(self.env) if passed.get("seed") is None else None
-        changed = self._changed_globals()
-        with EntropyTap() as tap:
-            entered = _clock()
-            observation, info = self.env.reset(**passed)
-            reset_ns = _clock() - entered
         found = passed.get("seed")
+        with self._resets.watch(self.env, found) as around:
+            observation, info = self.env.reset(**passed)
+        seen = None if self._observations == "none" else self._digester(observation)
         recording.begin(
             Reset(
                 recording.episode,
                 None if found is None else int(found),
                 kept,
                 tuple(passed),
-                None if self._observations == "none" else self._digester(observation),
+                seen,
                 copied(observation) if self._full else None,
-                reset_ns,
-                generator,
-                changed,
-                tuple(tap.drawn),
+                **around,
             )
         )
         self._forget_layout()
@@ -288,59 +271,30 @@ class ReplayRecorder(
     # The episode ------------------------------------------------------------------
 
     def _open(self) -> Recording:
-        if self._path:
-            self._writer = TapeWriter(self._path, overwrite=self._overwrite)
-        recording = Recording(self._writer or MemorySink(), self._header())
+        self._scribe = Scribe(
+            self._header(),
+            self._path,
+            overwrite=self._overwrite,
+            space=self.env.action_space,
+        )
+        recording: Recording = self._scribe.recording
+        self._recording = recording
         if self._construction:
             recording.construct(self._construction)
-            self._globals = GlobalState.from_value(self._construction.globals)
-        self._recording = recording
+            self._resets.constructed(self._construction)
         return recording
 
     def _header(self) -> Header:
-        return Header(
-            tape_id=str(uuid.uuid4()),
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            fingerprint=fingerprint.collect(self.env),
-            action_space=repr(self.env.action_space),
-            observation_space=repr(self.env.observation_space),
-            observations=self._observations,
-            metadata=self._notes,
-        )
-
-    def _seeded(self, passed: dict[str, Any]) -> dict[str, Any]:
-        seed = passed.get("seed")
-        check_seed(seed)
-        if seed is not None:
-            return passed
-        if self._unseeded == "error":
-            raise UnsupportedValueError(
-                "seed", None, 'pass a seed to reset, or use unseeded="capture"'
-            )
-        if self._unseeded == "inject":
-            # 31 bits: environments with legacy generators take no more.
-            fresh = np.random.SeedSequence().generate_state(1)[0] >> np.uint32(1)
-            return {**passed, "seed": int(fresh)}
-        return passed
-
-    def _changed_globals(self) -> dict[str, Any] | None:
-        """Return the global state when it differs from the last one in the tape."""
-        state = GlobalState.capture()
-        if self._globals is not None and state == self._globals:
-            return None
-        self._globals = state
-        return state.to_value()
+        notes, observations = self._notes, self._observations
+        return make_header(self.env, observations=observations, metadata=notes)
 
     def _pack(self, action: Any) -> Any:
         recording = self._recording
         if recording is None or not recording.running:
             raise gym.error.ResetNeeded("call reset before step: it begins an episode")
-        fallback = None
-        if self._by_space:
-            fallback = pack_value(self.env.action_space, action)
-        sent = recording.pack_action(action, fallback)
+        raw = self._scribe.pack(action)
         self._remember_layout(action)
-        return sent
+        return raw
 
     def _digest(self, observation: Any) -> int:
         return 0 if self._observations == "none" else self._digester(observation)
@@ -350,7 +304,7 @@ class ReplayRecorder(
         self._forget_layout()
         kind = type(action)
         self._bytes = kind is np.ndarray or isinstance(action, _NUMPY_SCALARS)
-        if not self._by_space and (self._bytes or kind in _PYTHON_SCALARS):
+        if self._scribe.by_layout and (self._bytes or kind in _PYTHON_SCALARS):
             self._kind = kind
             self._dtype = getattr(action, "dtype", None)
             self._shape = getattr(action, "shape", ())
@@ -403,15 +357,11 @@ class ReplayRecorder(
             self._finish("error", error)
 
     def _seal(self) -> None:
-        if self._recording is None:
+        if self._scribe is None:
             return
         self._leave_episode()
         self._forget_layout()
-        self._recording.close()
-        if self._writer:
-            log.info(
-                "recording_saved", path=self.path, episodes=self._recording.episode
-            )
+        self._scribe.close()
 
 
 def _check_env(env: Any) -> None:
@@ -429,27 +379,6 @@ def _check_env(env: Any) -> None:
             'render_mode="human" draws at every step, which slows the policy that is '
             "scored; make the environment without it and render in the second pass",
             stacklevel=3,
-        )
-
-
-def _check_modes(**modes: str) -> None:
-    for name, value in modes.items():
-        if value not in _MODES[name]:
-            choices = ", ".join(map(repr, _MODES[name]))
-            raise UnsupportedValueError(f"{name}={value!r}", value, f"use {choices}")
-
-
-def check_seed(seed: Any) -> None:
-    """Refuse what is no seed: booleans, floats, negative numbers.
-
-    Raises:
-        UnsupportedValueError: ``seed`` is neither ``None`` nor a non-negative integer.
-    """
-    if seed is None:
-        return
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise UnsupportedValueError(
-            f"seed={seed!r}", seed, "a seed is a non-negative integer"
         )
 
 

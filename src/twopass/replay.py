@@ -7,6 +7,7 @@ work of :mod:`twopass.playback`.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -95,14 +96,21 @@ class EpisodeReplay:
         self.over = ended or self.position >= self.horizon
         return observation, reward, terminated, truncated, info
 
-    def run(self) -> None:
-        """Reset and play to the end; an exception of the environment is a divergence."""
+    def run(self, after: Callable[[], None] | None = None) -> None:
+        """Reset and play to the end; an exception of the environment is a divergence.
+
+        Args:
+            after: Called after the reset and after each step.
+        """
+        after = after or _nothing
         before = None
         try:
             self.reset()
+            after()
             before = GlobalState.capture()
             while not self.over:
                 self.step()
+                after()
         except Exception as error:  # noqa: BLE001 -- an environment may raise anything
             self.failed(error)
         self.used_globals = before is not None and before != GlobalState.capture()
@@ -138,6 +146,10 @@ class EpisodeReplay:
     def _reset_bare(self, reset: Reset) -> None:
         with EntropyTap(reset.entropy):
             self._env.reset(seed=reset.seed)
+
+
+def _nothing() -> None:
+    """Do nothing after a step."""
 
 
 def _globals_at(tape: Tape, index: int) -> GlobalState | None:

@@ -23,12 +23,13 @@ from twopass.construction import (
 )
 from twopass.divergence import Tolerance
 from twopass.errors import PlaybackError, TwoPassError, UnsupportedValueError
-from twopass.frames import open_encoder
+from twopass.frames import check_film
 from twopass.ladder import History, Ladder
 from twopass.playback import OnDivergence, Progress
 from twopass.policies import Agent, Policy, as_agent
-from twopass.recorder import Observations, ReplayRecorder, Unseeded
+from twopass.recorder import Observations, ReplayRecorder
 from twopass.report import PlaybackReport
+from twopass.resets import Unseeded
 from twopass.tape import Tape
 
 __all__ = ["TwoPassResult", "record", "render", "two_pass", "verify"]
@@ -306,7 +307,7 @@ def two_pass(
     """
     overwrite = options.get("overwrite", False)
     if video is not None:
-        open_encoder(video, fps=1, overwrite=overwrite).abort()
+        check_film(video, overwrite=overwrite)
         drawing_mode(env, options.get("render_mode"))
     progress = options.get("progress")
     tape = record(env, policy, seeds=[seed], path=path, **options)

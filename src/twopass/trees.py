@@ -4,6 +4,7 @@
 - :func:`map_leaves` rebuilds a value with every leaf replaced.
 - :func:`format_path` writes a path as Python would index it.
 - :func:`kind_of` names what a leaf is; :func:`copied` detaches a value from its owner.
+- :func:`host_array` gives a tensor's values as an array.
 
 Nothing is imported but NumPy: a torch tensor is known by its class, not by ``torch``.
 """
@@ -15,7 +16,23 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-__all__ = ["Kind", "Path", "copied", "format_path", "kind_of", "leaves", "map_leaves"]
+from twopass.errors import UnsupportedValueError
+
+__all__ = [
+    "MAX_DEPTH",
+    "Kind",
+    "Path",
+    "check_depth",
+    "copied",
+    "format_path",
+    "host_array",
+    "kind_of",
+    "leaves",
+    "map_leaves",
+]
+
+MAX_DEPTH = 100
+"""Containers inside one another; a value that holds itself is refused by this."""
 
 Path: TypeAlias = tuple[str | int, ...]
 Kind: TypeAlias = str
@@ -49,6 +66,7 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         >>> list(leaves({"b": (1, 2), "a": 0}))
         [(('a',), 0), (('b', 0), 1), (('b', 1), 2)]
     """
+    check_depth(path)
     children = _children(value)
     if not children:
         yield path, value
@@ -56,7 +74,7 @@ def leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
         yield from leaves(child, (*path, key))
 
 
-def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
+def map_leaves(function: Callable[[Any], Any], value: Any, path: Path = ()) -> Any:
     """Rebuild ``value`` with ``function`` applied to every leaf.
 
     Tuples, lists and dictionaries come back as such; a named tuple comes back as the
@@ -66,15 +84,26 @@ def map_leaves(function: Callable[[Any], Any], value: Any) -> Any:
         >>> map_leaves(lambda x: x * 2, {"a": (1, 2)})
         {'a': (2, 4)}
     """
+    check_depth(path)
     if isinstance(value, dict):
-        return {key: map_leaves(function, child) for key, child in value.items()}
-    if isinstance(value, tuple):
-        items = [map_leaves(function, child) for child in value]
+        return {k: map_leaves(function, v, (*path, k)) for k, v in value.items()}
+    if isinstance(value, tuple | list):
+        items = [map_leaves(function, v, (*path, i)) for i, v in enumerate(value)]
         make = getattr(type(value), "_make", tuple)
-        return make(items)
-    if isinstance(value, list):
-        return [map_leaves(function, child) for child in value]
+        return items if isinstance(value, list) else make(items)
     return function(value)
+
+
+def check_depth(path: Path, root: str = "value") -> None:
+    """Refuse a value whose containers are nested too deeply, or hold themselves.
+
+    Raises:
+        UnsupportedValueError: ``path`` has more than :data:`MAX_DEPTH` keys.
+    """
+    if len(path) > MAX_DEPTH:
+        where = format_path(root, path[:3]) + "..."
+        remedy = f"nest at most {MAX_DEPTH} containers, and none in itself"
+        raise UnsupportedValueError(where, {}, remedy)
 
 
 def format_path(root: str, path: Path) -> str:
@@ -105,6 +134,21 @@ def kind_of(leaf: Any) -> Kind | None:
     if isinstance(leaf, dict | tuple | list) and not leaf:
         return type(leaf).__name__ if type(leaf) in (dict, tuple, list) else None
     return "torch" if _is_tensor(leaf) else None
+
+
+def host_array(tensor: Any, where: str) -> np.ndarray[Any, Any]:
+    """Return a torch tensor's values as an array; bfloat16, which NumPy lacks, as f32.
+
+    Raises:
+        UnsupportedValueError: NumPy has no such array: sparse, quantised, eight bits.
+    """
+    try:
+        host = tensor.float() if "bfloat16" in str(tensor.dtype) else tensor
+        array: np.ndarray[Any, Any] = host.numpy(force=True)
+    except (RuntimeError, TypeError) as error:
+        remedy = "use a dense tensor of a dtype that NumPy has"
+        raise UnsupportedValueError(where, tensor, remedy) from error
+    return array
 
 
 def copied(value: Any) -> Any:

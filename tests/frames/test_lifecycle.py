@@ -255,8 +255,9 @@ FORK = """
                 try:
                     film.add(np.zeros((8, 8, 3), np.uint8))
                 except EncoderError as error:
-                    sys.exit(0 if "belongs to process" in str(error) else 2)
-                sys.exit(3)
+                    film.abort()
+                    os._exit(0 if "belongs to process" in str(error) else 2)
+                os._exit(3)
             film.add(np.full((8, 8, 3), 9 * k, np.uint8))
     print("child", os.waitpid(child, 0)[1])
 """

@@ -35,7 +35,9 @@ class VideoEncoder(StagedEncoder):
     """Writes H.264 (``yuv420p``, plays everywhere) with exactly the frames given.
 
     A side of odd length is padded by repeating the last row or column, never scaled.
-    About 20 frames are in flight inside the encoder.
+    About 20 frames are in flight inside the encoder. FFmpeg's threads do not survive a
+    fork: a child made while a film is open leaves by ``os._exit``, as multiprocessing's
+    do, or hangs when it frees its copy.
 
     Args:
         path: The file to make. Missing parent folders are made.

@@ -127,6 +127,7 @@ class Recording:
         self._reset: Reset | None = None
         self._episodes = self._steps = self._length = 0
         self._ended: Outcome | None = None
+        self._error: BaseException | None = None
         self._total: Any = 0.0
         self._policy_ns: list[Array] = []
         self._step_ns: list[Array] = []
@@ -158,7 +159,7 @@ class Recording:
 
     def begin(self, reset: Reset) -> None:
         """Begin an episode."""
-        self._reset, self._ended = reset, None
+        self._reset, self._ended, self._error = reset, None, None
         self._episodes += 1
         self._length, self._total = 0, 0.0
         self._policy_ns, self._step_ns = [], []
@@ -268,8 +269,8 @@ class Recording:
         if self._reset is None:
             return
         if self._ended and outcome == "abandoned":
-            outcome = self._ended
-        self._ended = outcome
+            outcome, error = self._ended, self._error
+        self._ended, self._error = outcome, error
         policy, step = _joined(self._policy_ns), _joined(self._step_ns)
         reset_ns, total = self._reset.reset_ns, self._total
         metrics = summarise(total, policy, step, reset_ns, solved=solved)
