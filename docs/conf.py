@@ -40,5 +40,6 @@ _names = {
 }
 nitpick_ignore_regex = [
     (r"py:.*", rf"({'|'.join(map(re.escape, sorted(_packages)))})(\..+)?"),
-    (r"py:.*", rf"({'|'.join(sorted(_names))})"),
+    (r"py:.*", rf"(twopass\.(recorder|playback)\.)?({'|'.join(sorted(_names))})"),
+    (r"py:class", r"dict\[str"),  # a hint that autodoc cuts at its comma
 ]
