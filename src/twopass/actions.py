@@ -38,7 +38,7 @@ def needs_space(space: Any) -> bool:
     return isinstance(space, _UNSHAPED)
 
 
-def pack_value(space: gym.Space[Any], action: Any) -> tuple[Layout, tuple[Any]]:
+def pack_value(space: gym.Space[Any], action: Any) -> tuple[Layout, Any]:
     """Return layout and raw form of a value without a fixed shape.
 
     Values of plain types and arrays are stored as they are, which keeps what a space
@@ -49,9 +49,9 @@ def pack_value(space: gym.Space[Any], action: Any) -> tuple[Layout, tuple[Any]]:
         UnsupportedValueError: Neither can store it.
     """
     try:
-        return Layout.text("value"), (encode_value(action, "action"),)
+        return Layout.text("value"), encode_value(action, "action")
     except UnsupportedValueError:
-        return Layout.text("jsonable"), (_to_jsonable(space, action),)
+        return Layout.text("jsonable"), _to_jsonable(space, action)
 
 
 def _to_jsonable(space: gym.Space[Any], action: Any) -> Any:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import gymnasium as gym
 
 from twopass.construction import EnvSource, make_replayed
-from twopass.divergence import EXACT, Tolerance
+from twopass.divergence import EXACT, Divergence, Tolerance
 from twopass.randomness import guarded, preserved
 from twopass.replay import EpisodeReplay
+from twopass.report import Blame
 from twopass.tape import Tape
 
 __all__ = ["Controls"]
@@ -60,6 +61,25 @@ class Controls:
             replay = self._replay(env, self.index, alone=plan == "alone")
             replay.run((lambda: _draw(env)) if drawn else None)
         return replay
+
+    def blame(self, first: Divergence, drawing: str | None) -> Blame:
+        """Tell why an episode diverged in an environment that somebody gave.
+
+        Args:
+            first: The divergence.
+            drawing: The render mode in which it was drawn; ``None`` if it was not.
+
+        Returns:
+            ``environment`` when it diverges in a fresh one too, ``rendering`` when it
+            does so only if drawn, else ``history``: the given one was not fresh.
+        """
+        if self.run(mode=self.recorded_mode).comparison.first is not None:
+            return "environment"
+        if drawing is None:
+            return "history"
+        up_to_there = replace(self, horizon=first.step)
+        drawn = up_to_there.run(mode=drawing, drawn=True)
+        return "history" if drawn.comparison.first is None else "rendering"
 
     @contextmanager
     def environment(self, plan: str, mode: str | None) -> Iterator[gym.Env[Any, Any]]:

@@ -9,6 +9,7 @@ Nothing here sleeps.
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -187,14 +188,14 @@ def _require_pygame() -> None:
 
 
 def _bare(policy: DeadlinePolicy) -> Run:
-    with gym.make(_ENV) as env:
+    with closing(gym.make(_ENV)) as env:
         return _roll_out("not rendered", env, policy)
 
 
 def _filmed(policy: DeadlinePolicy, path: Path) -> Run:
     """Do what an evaluation does that films while it scores."""
     with (
-        gym.make(_ENV, render_mode="rgb_array") as env,
+        closing(gym.make(_ENV, render_mode="rgb_array")) as env,
         open_encoder(path, fps=env.metadata["render_fps"], overwrite=True) as film,
     ):
         return _roll_out("filmed in the loop", env, policy, film)

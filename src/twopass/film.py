@@ -8,7 +8,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
@@ -19,7 +20,7 @@ import structlog
 from twopass.errors import PlaybackError, TwoPassError
 from twopass.frames import FrameEncoder, FrameNormaliser, open_encoder
 
-__all__ = ["Camera", "Film", "open_film", "preview_path"]
+__all__ = ["Camera", "Film", "filming", "open_film", "preview_path"]
 
 log = structlog.get_logger("twopass")
 _clock = time.perf_counter
@@ -55,6 +56,20 @@ def open_film(env: gym.Env[Any, Any], path: str | Path, film: Film) -> FrameEnco
     options: dict[str, Any] = dict(film)
     fps = options.pop("fps", None)
     return open_encoder(path, fps=_fps(env) if fps is None else fps, **options)
+
+
+@contextmanager
+def filming(encoder: FrameEncoder) -> Iterator[None]:
+    """Finish the film at the end, or give it up: on an error, or without any frame."""
+    try:
+        yield
+    except BaseException:
+        encoder.abort()
+        raise
+    if encoder.frames_added:
+        encoder.close()
+    else:
+        encoder.abort()
 
 
 def preview_path(path: str | Path) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack
 
@@ -21,7 +20,7 @@ from twopass.errors import (
     UnsupportedValueError,
     check_choice,
 )
-from twopass.film import Camera, Film, open_film, preview_path
+from twopass.film import Camera, Film, filming, open_film, preview_path
 from twopass.fingerprint import Mismatch
 from twopass.frames import FilmInfo, FrameEncoder
 from twopass.randomness import GlobalState, guarded, preserved
@@ -176,7 +175,7 @@ class TapePlayback(
             steps: Play so many steps only.
             progress: Called after each step.
             encoder: An encoder of yours, instead of ``path``; it is closed here.
-            **film: See :class:`Film`.
+            **film: See :class:`~twopass.film.Film`.
 
         Returns:
             The report.
@@ -193,11 +192,11 @@ class TapePlayback(
                 path = preview_path(path) if self._is_preview else path
                 encoder = open_film(self.env, path, film)
             if encoder is not None:
-                stack.enter_context(encoder)
+                stack.enter_context(filming(encoder))
             stack.enter_context(self._own_globals())
             self._camera = Camera(self.render, encoder)
             self._play(progress)
-        info = encoder.close() if encoder else None
+        info = encoder.close() if encoder and encoder.frames_added else None
         return self._report(info, self._find_blame(encoder is not None))
 
     def _play(self, progress: Progress | None) -> None:
@@ -313,35 +312,20 @@ class TapePlayback(
         return self._running.horizon < self._running.episode.length
 
     def _find_blame(self, drawn: bool) -> Blame | None:
-        """Replay in a fresh environment, if the given one's spec can make it."""
-        first = self._running.comparison.first
+        """Replay in fresh environments, if the given one's spec can make them."""
+        replay = self._running
+        first = replay.comparison.first
         if first is None or self._plan != "given" or self.env.spec is None:
             return None
         controls = Controls(
-            self.tape,
-            self.env.spec,
-            self._index,
-            self._tolerance,
-            self._running.horizon,
+            self.tape, self.env.spec, self._index, self._tolerance, replay.horizon
         )
         try:
-            bare = controls.run(mode=controls.recorded_mode)
-            if bare.comparison.first is not None:
-                return "fingerprint" if self.mismatches else "environment"
-            return self._rendering_or_history(controls, drawn, first.step)
+            found = controls.blame(first, self.env.render_mode if drawn else None)
         except (PlaybackError, ValueError):
             return None  # a wrapper in the spec cannot be made again
-
-    def _rendering_or_history(
-        self, controls: Controls, drawn: bool, step: int
-    ) -> Blame:
-        # A fresh environment is exact. Drawn up to the divergence, is it still?
-        if drawn:
-            controls = replace(controls, horizon=step)
-            again = controls.run(mode=self.env.render_mode, drawn=True)
-            if again.comparison.first is not None:
-                return "rendering"
-        return "history"
+        mismatched = found == "environment" and self.mismatches
+        return "fingerprint" if mismatched else found
 
 
 def _episode_index(tape: Tape, episode: int) -> int:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TextIO
+from typing import NoReturn, TextIO
 
 from tqdm import tqdm
 
@@ -41,7 +41,7 @@ class Bar:
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._what = ""
-        self._bar: tqdm[None] | None = None
+        self._bar: tqdm[NoReturn] | None = None
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
         """Show that ``done`` of ``total`` are done; fewer than before is a new try."""
@@ -54,11 +54,10 @@ class Bar:
         if self._bar is not None:
             self._bar.close()
 
-    def _fresh(self, what: str, total: int | None) -> tqdm[None]:
+    def _fresh(self, what: str, total: int | None) -> tqdm[NoReturn]:
         self.close()
         self._what = what
-        bar: tqdm[None] = tqdm(desc=what, total=total, file=self._stream, leave=False)
-        return bar
+        return tqdm(desc=what, total=total, file=self._stream, leave=False)
 
 
 class Lines:

@@ -28,6 +28,7 @@ import numpy.random.bit_generator as entropy_source
 __all__ = [
     "EntropyTap",
     "GlobalState",
+    "check_generator",
     "environment_state",
     "guarded",
     "preserved",
@@ -36,6 +37,18 @@ __all__ = [
 
 # Bit generators that NumPy ships; a name from a tape picks among these and no others.
 _BIT_GENERATORS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+_POSITIONS = ("pos", "buffer_pos")
+# What their states hold: the highest position in a buffer, or how many words.
+_PCG = {"state": 1, "inc": 1, "has_uint32": 1, "uinteger": 1}
+_WORDS = {
+    "MT19937": {"pos": 624, "key": 624},
+    "PCG64": _PCG,
+    "PCG64DXSM": _PCG,
+    "Philox": {"buffer_pos": 4, "buffer": 4, "counter": 4, "key": 2},
+    "SFC64": {"state": 4},
+}
+# Of torch.get_rng_state(), the same in every release since 2017.
+_TORCH_BYTES = 5056
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +120,24 @@ class GlobalState:
         internal = tuple(int(word) for word in python["internal"])
         name, key, position, has_gauss, cached = value["numpy"]
         numpy = (str(name), np.asarray(key, np.uint32), position, has_gauss, cached)
-        return cls(
+        state = cls(
             (python["version"], internal, python["gauss"]), numpy, value["torch"]
         )
+        state._check()
+        return state
+
+    def _check(self) -> None:
+        random.Random(0).setstate(self.python)
+        check_generator({"legacy": self.numpy})
+        _, _, gauss = self.python
+        if type(gauss) not in (float, type(None)):
+            raise TypeError(f"{gauss!r} is no cached number")
+        if self.torch is not None and (
+            type(self.torch) is not np.ndarray
+            or self.torch.dtype != np.uint8
+            or self.torch.shape != (_TORCH_BYTES,)
+        ):
+            raise ValueError("no state of torch's generator")
 
 
 def _same_numpy(one: tuple[Any, ...], two: tuple[Any, ...]) -> bool:
@@ -179,6 +207,40 @@ def restore_environment(env: Any, state: dict[str, Any] | None) -> None:
         generator.bit_generator.state = state
     else:
         env.unwrapped.np_random = _make_generator(state)
+
+
+def check_generator(state: Any) -> None:
+    """Refuse a broken state of a generator that NumPy ships; others are not known.
+
+    NumPy's own setters believe every position and size, and read wherever they point.
+
+    Raises:
+        LookupError, TypeError, ValueError, OverflowError: It is broken.
+    """
+    if "legacy" in state:
+        name, key, position, has_gauss, cached = state["legacy"]
+        if (type(has_gauss), type(cached)) != (int, float):
+            raise TypeError("no cached number")
+        inner = {"key": key, "pos": position}
+        return check_generator({"bit_generator": name, "state": inner})
+    name = state["bit_generator"]
+    if name in _BIT_GENERATORS:
+        for word, size in _WORDS[name].items():
+            _check_words(word, size, {**state, **state["state"]}[word])
+        _make_generator(state)
+    return None
+
+
+def _check_words(name: str, size: int, value: Any) -> None:
+    if name in _POSITIONS:
+        sound = type(value) is int and 0 <= value <= size
+    elif size == 1:
+        sound = type(value) is int
+    else:
+        array = np.asarray(value)
+        sound = array.shape == (size,) and array.dtype.kind in "iu"
+    if not sound:
+        raise ValueError(f"{name} of a generator is {value!r}"[:200])
 
 
 def _restore_legacy(env: Any, generator: Any, state: Any) -> None:

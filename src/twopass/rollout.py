@@ -1,9 +1,9 @@
 """The two passes as functions.
 
-- :func:`record`: pass 1, a policy's episodes to a tape.
-- :func:`render`: pass 2, one episode of a tape to a film.
-- :func:`verify`: pass 2 without rendering.
-- :func:`two_pass`: both, for one episode.
+- :func:`~twopass.record`: pass 1, a policy's episodes to a tape.
+- :func:`~twopass.render`: pass 2, one episode of a tape to a film.
+- :func:`~twopass.verify`: pass 2 without rendering.
+- :func:`~twopass.two_pass`: both, for one episode.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = ["TwoPassResult", "record", "render", "two_pass", "verify"]
 
 
 class RecordOptions(TypedDict, total=False):
-    """Options of :func:`record`.
+    """Options of :func:`~twopass.record`.
 
     Attributes:
         max_steps: Leave an episode after so many steps; its outcome is ``abandoned``.
@@ -82,7 +82,7 @@ class PlayOptions(TypedDict, total=False):
 
 
 class RenderOptions(PlayOptions, total=False):
-    """Options of :func:`render`: those of pass 2, and those of the film.
+    """Options of :func:`~twopass.render`: those of pass 2, and those of the film.
 
     Attributes:
         fps: Frames a second; else the environment's ``render_fps``, else 30.
@@ -114,7 +114,7 @@ def record(
             agent with ``reset``, ``step`` and ``update``, or ``"random"``.
         seeds: One episode each; ``None`` is a reset without a seed.
         path: The tape's file; without one the tape stays in memory.
-        **options: See :class:`RecordOptions`.
+        **options: See :class:`~twopass.rollout.RecordOptions`.
 
     Returns:
         The tape.
@@ -129,7 +129,7 @@ def record(
     Example:
         >>> tape = record("CartPole-v1", lambda observation: 1, seeds=range(2))
         >>> [(episode.length, episode.outcome) for episode in tape]
-        [(10, 'terminated'), (10, 'terminated')]
+        [(8, 'terminated'), (9, 'terminated')]
     """
     if isinstance(seeds, int | str):
         raise UnsupportedValueError(f"seeds={seeds!r}", seeds, "give a list or a range")
@@ -185,7 +185,7 @@ def render(
         episode: Which episode.
         env: The environment's source; by default the id that the tape names, if an
             installed package has registered it.
-        **options: See :class:`RenderOptions`.
+        **options: See :class:`~twopass.rollout.RenderOptions`.
 
     Returns:
         The report, with the verdict and the film's path.
@@ -226,7 +226,7 @@ def verify(
         tape: A tape or its path.
         episode: Which episode.
         env: The environment's source; by default the id that the tape names.
-        **options: See :class:`PlayOptions`.
+        **options: See :class:`~twopass.rollout.PlayOptions`.
 
     Returns:
         The report.
@@ -260,7 +260,7 @@ def _ladder(
 
 @dataclass(frozen=True, slots=True)
 class TwoPassResult:
-    """What :func:`two_pass` gives.
+    """What :func:`~twopass.two_pass` gives.
 
     Attributes:
         metrics: Of pass 1, and of nothing else.
@@ -285,18 +285,18 @@ def two_pass(
     """Score a policy without rendering, then film the very same episode.
 
     Args:
-        env: See :func:`record`.
-        policy: See :func:`record`.
+        env: See :func:`~twopass.record`.
+        policy: See :func:`~twopass.record`.
         seed: Of the reset.
         video: The film; without one the episode is only verified.
         path: The tape's file; without one the tape stays in memory.
-        **options: See :class:`RecordOptions`; ``overwrite`` is for tape and film.
+        **options: See :class:`~twopass.rollout.RecordOptions`; ``overwrite`` is for tape and film.
 
     Returns:
         Metrics, tape and report.
 
     Raises:
-        TwoPassError: As :func:`record` and :func:`render`. What is known beforehand (an
+        TwoPassError: As :func:`~twopass.record` and :func:`~twopass.render`. What is known beforehand (an
             existing film, an environment that has no mode with arrays) is raised before
             pass 1; afterwards the error's ``result`` has the tape and the metrics.
 

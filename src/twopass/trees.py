@@ -31,7 +31,7 @@ __all__ = [
     "map_leaves",
 ]
 
-MAX_DEPTH = 100
+MAX_DEPTH = 64
 """Containers inside one another; a value that holds itself is refused by this."""
 
 Path: TypeAlias = tuple[str | int, ...]
