@@ -139,10 +139,10 @@ class DemoResult:
                 f"Filming in the loop cost {bare.total_reward - in_loop.total_reward:g} "
                 f"of {bare.total_reward:g} points: {clocks}."
             )
-        same = "the same" if scored.total_reward == bare.total_reward else "another"
+        same = "the same as" if scored.total_reward == bare.total_reward else "not that"
         return (
-            f"{shown} In two passes the score is {same} as without a film, and the "
-            f"film of that very episode is {scored.verdict}."
+            f"{shown} In two passes the score is {same} without a film, and the film "
+            f"of that very episode is {scored.verdict}."
         )
 
 

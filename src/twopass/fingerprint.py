@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -162,7 +163,8 @@ def describe_space(space: gym.Space[Any]) -> dict[str, Any]:
         "type": type(space).__name__,
         "shape": None if shape is None else list(shape),
         "dtype": None if space.dtype is None else str(space.dtype),
-        "repr": repr(space),
+        # Where a function of the space lies in memory is another place in each process.
+        "repr": re.sub(r" at 0x[0-9a-fA-F]+", "", repr(space)),
     }
 
 

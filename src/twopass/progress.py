@@ -34,7 +34,7 @@ class Bar:
         >>> bar = Bar(screen)
         >>> bar("render", 5, 10)
         >>> bar.close()
-        >>> "5/10" in screen.getvalue()
+        >>> "render" in screen.getvalue()
         True
     """
 
@@ -48,6 +48,11 @@ class Bar:
         if self._bar is None or (what, total) != (self._what, self._bar.total):
             self._bar = self._fresh(what, total)
         self._bar.update(done - self._bar.n)
+
+    @property
+    def done(self) -> int:
+        """How much the bar shows as done."""
+        return 0 if self._bar is None else int(self._bar.n)
 
     def close(self) -> None:
         """Remove the bar; further calls do nothing."""

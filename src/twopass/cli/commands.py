@@ -13,9 +13,8 @@ import typer
 
 import twopass
 from twopass.cli import names, options, show
-from twopass.cli.names import Episodes, Seeds
 from twopass.cli.playing import Job, Source, code_of, play
-from twopass.cli.session import Code, Session, UsageError
+from twopass.cli.session import Code, Session
 from twopass.demo import run_demo
 from twopass.playback import Progress
 from twopass.tape import Tape
@@ -30,9 +29,6 @@ app = typer.Typer(
 
 _BOTH = "the policy or environment"
 _ENV = "the environment"
-_ZERO = Seeds.parse("0")
-_FIRST = Episodes.parse("0")
-_ALL = Episodes.parse("all")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,10 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     command: Any = typer.main.get_command(app)
     try:
         result = command.main(given, prog_name="twopass", standalone_mode=False)
-    except (UsageError, typer.Abort) as error:
-        session = Session(as_json="--json" in given, quiet=True)
+    except Exception:  # whatever it is: Python would exit with 1, which is *close*
+        session = Session("twopass", as_json="--json" in given, quiet=True)
         with session:
-            raise error
+            raise
         return session.emit()
     return result.emit() if isinstance(result, Session) else int(result or 0)
 
@@ -93,7 +89,7 @@ def record(
     policy: Annotated[
         str, typer.Option(help="random, or module:attribute; a class is instantiated.")
     ] = "random",
-    seeds: options.SeedChoice = _ZERO,
+    seeds: options.SeedChoice = "0",
     env_kwargs: options.EnvKwargs = None,
     max_steps: Annotated[
         int | None, typer.Option(min=1, help="Leave an episode after so many steps.")
@@ -111,28 +107,30 @@ def record(
     traceback: options.Traceback = False,
 ) -> Session:
     """Pass 1: roll a policy out without rendering, and record a tape."""
-    session = Session(as_json=json, quiet=quiet, tracebacks=traceback, culprit=_BOTH)
+    session = Session(
+        "record", as_json=json, quiet=quiet, tracebacks=traceback, culprit=_BOTH
+    )
     with session:
         path = expand(output)
-        source = names.environment(env, env_kwargs)
-        chosen = names.policy(policy)
+        chosen = names.Seeds.parse(seeds)
+        source = names.environment(env, names.arguments(env_kwargs))
+        deciding = names.policy(policy)
         session.keeps(path)
         tape = twopass.record(
             source,
-            chosen,
-            seeds=_announced(seeds, session.progress),
+            deciding,
+            seeds=_announced(chosen, session.progress),
             path=path,
             max_steps=max_steps,
             render_mode=render_mode,
             observations=observations.value,
             overwrite=overwrite,
         )
-        document = {"command": "record", **show.tape_document(tape)}
-        session.finish(document, show.recorded_text(tape))
+        session.finish(show.tape_document(tape), show.recorded_text(tape))
     return session
 
 
-def _announced(seeds: Seeds, progress: Progress | None) -> Iterator[int | None]:
+def _announced(seeds: names.Seeds, progress: Progress | None) -> Iterator[int | None]:
     # Between episodes only: a bar drawn at every step would be work on the clock that
     # the policy sees, which is what recording is there to avoid.
     for done, seed in enumerate(seeds):
@@ -150,7 +148,7 @@ def render(
             "--output", "-o", help="The film; several get -e003 before the suffix."
         ),
     ],
-    episode: options.Choice = _FIRST,
+    episode: options.Choice = "0",
     env: options.PlayEnv = None,
     env_kwargs: options.PlayKwargs = None,
     steps: options.Steps = None,
@@ -169,19 +167,21 @@ def render(
     traceback: options.Traceback = False,
 ) -> Session:
     """Pass 2: play episodes of a tape with rendering on, and film them."""
-    session = Session(as_json=json, quiet=quiet, tracebacks=traceback, culprit=_ENV)
+    session = Session(
+        "render", as_json=json, quiet=quiet, tracebacks=traceback, culprit=_ENV
+    )
     with session:
         source = Source(tape, episode, env, env_kwargs)
         playing = _playing(history, on_divergence, rtol, atol, steps)
         film = {"fps": fps, "format": film_format, "overwrite": overwrite}
-        play(Job("render", source, playing, output, film), session)
+        play(Job(source, playing, output, film), session)
     return session
 
 
 @app.command()
 def verify(
     tape: options.TapeFile,
-    episode: options.Choice = _ALL,
+    episode: options.Choice = "all",
     env: options.PlayEnv = None,
     env_kwargs: options.PlayKwargs = None,
     steps: options.Steps = None,
@@ -194,11 +194,13 @@ def verify(
     traceback: options.Traceback = False,
 ) -> Session:
     """Pass 2 without rendering: play episodes of a tape, and compare every step."""
-    session = Session(as_json=json, quiet=quiet, tracebacks=traceback, culprit=_ENV)
+    session = Session(
+        "verify", as_json=json, quiet=quiet, tracebacks=traceback, culprit=_ENV
+    )
     with session:
         source = Source(tape, episode, env, env_kwargs)
         playing = _playing(history, on_divergence, rtol, atol, steps)
-        play(Job("verify", source, playing), session)
+        play(Job(source, playing), session)
     return session
 
 
@@ -221,12 +223,18 @@ def info(
     traceback: options.Traceback = False,
 ) -> Session:
     """Show what a tape holds; nothing is played, and nothing it names is imported."""
-    session = Session(as_json=json, quiet=True, tracebacks=traceback)
+    session = Session("info", as_json=json, quiet=True, tracebacks=traceback)
     with session:
         found = Tape.load(tape)
-        document = {"command": "info", **show.tape_document(found)}
-        session.finish(document, show.tape_text(found))
+        session.finish(show.tape_document(found), show.tape_text(found))
     return session
+
+
+def _calm_pygame() -> None:
+    # Arrays need neither a screen nor sound, and looking for them makes noise.
+    os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+    os.environ.setdefault("SDL_VIDEODRIVER", "dummy")
+    os.environ.setdefault("SDL_AUDIODRIVER", "dummy")
 
 
 @app.command()
@@ -239,11 +247,11 @@ def demo(
     traceback: options.Traceback = False,
 ) -> Session:
     """Score a policy with a deadline three times: bare, filmed, in two passes."""
-    session = Session(as_json=json, quiet=quiet, tracebacks=traceback)
+    session = Session("demo", as_json=json, quiet=quiet, tracebacks=traceback)
     with session:
-        # Its greeting is not the demo's.
-        os.environ.setdefault("PYGAME_HIDE_SUPPORT_PROMPT", "1")
+        _calm_pygame()
         result = run_demo(out, progress=session.progress)
-        document = {"command": "demo", **show.demo_document(result)}
-        session.finish(document, show.demo_text(result), code_of(result.verdict))
+        session.finish(
+            show.demo_document(result), show.demo_text(result), code_of(result.verdict)
+        )
     return session

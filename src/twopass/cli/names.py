@@ -28,8 +28,8 @@ from twopass.tape import Tape
 
 __all__ = [
     "Episodes",
-    "Kwargs",
     "Seeds",
+    "arguments",
     "environment",
     "environment_for",
     "film_name",
@@ -66,7 +66,7 @@ class Seeds:
         """
         seeds = cls(tuple(_seeds(part.strip()) for part in text.split(",")))
         if not len(seeds):
-            raise typer.BadParameter(f"{text!r} names no seed: the range is empty")
+            raise _bad("--seeds", f"{text!r} names no seed: the range is empty")
         return seeds
 
 
@@ -117,31 +117,30 @@ class Episodes:
         return list(dict.fromkeys(chosen))
 
 
-@dataclass(frozen=True)
-class Kwargs:
-    """Keyword arguments of an environment."""
+def arguments(text: str | None) -> dict[str, Any] | None:
+    """Read a JSON object of keyword arguments; ``None`` stays.
 
-    values: dict[str, Any]
+    Raises:
+        typer.BadParameter: The text is something else.
 
-    @classmethod
-    def parse(cls, text: str) -> Kwargs:
-        """Read a JSON object.
+    Example:
+        >>> arguments('{"frameskip": 1}')
+        {'frameskip': 1}
+    """
+    if text is None:
+        return None
+    try:
+        values = json.loads(text)
+    except ValueError as error:
+        raise _bad("--env-kwargs", f"not JSON: {error}") from error
+    if not isinstance(values, dict):
+        raise _bad("--env-kwargs", f"{text} is no JSON object")
+    if "render_mode" in values:
+        raise _bad("--env-kwargs", "render_mode is not chosen here")
+    return values
 
-        Raises:
-            typer.BadParameter: The text is something else.
-        """
-        try:
-            values = json.loads(text)
-        except ValueError as error:
-            raise typer.BadParameter(f"not JSON: {error}") from error
-        if not isinstance(values, dict):
-            raise typer.BadParameter(f"{text} is no JSON object")
-        if "render_mode" in values:
-            raise typer.BadParameter("render_mode is not chosen here")
-        return cls(values)
 
-
-def environment(name: str, kwargs: Kwargs | None = None) -> EnvSource:
+def environment(name: str, kwargs: dict[str, Any] | None = None) -> EnvSource:
     """Return the environment source that a user names.
 
     Args:
@@ -160,10 +159,12 @@ def environment(name: str, kwargs: Kwargs | None = None) -> EnvSource:
     elif colon:
         _imported(module)
         found = rest
-    return found if kwargs is None else _with(found, kwargs.values)
+    return found if kwargs is None else _with(found, kwargs)
 
 
-def environment_for(tape: Tape, name: str | None, kwargs: Kwargs | None) -> EnvSource:
+def environment_for(
+    tape: Tape, name: str | None, kwargs: dict[str, Any] | None
+) -> EnvSource:
     """Return the source that plays a tape.
 
     The id that the tape names is made with the tape's arguments, unless the user gives
@@ -180,7 +181,7 @@ def environment_for(tape: Tape, name: str | None, kwargs: Kwargs | None) -> EnvS
         typer.BadParameter: Arguments are given without a name.
     """
     if name is None and kwargs is not None:
-        raise typer.BadParameter("it needs --env", param_hint="--env-kwargs")
+        raise _bad("--env-kwargs", "it needs --env")
     if name is None:
         return source_of(tape)
     source = environment(name, kwargs)
@@ -201,9 +202,7 @@ def policy(name: str) -> Any:
         return name
     module, colon, rest = name.rpartition(":")
     if not colon or not _is_python_name(rest):
-        raise typer.BadParameter(
-            f"{name!r}: give random or module:attribute", param_hint="--policy"
-        )
+        raise _bad("--policy", f"{name!r}: give random or module:attribute")
     found = _attribute(module, rest)
     return found() if isinstance(found, type) else found
 
@@ -221,25 +220,25 @@ def film_name(path: str, episode: int, *, several: bool) -> str:
     return str(whole.with_name(f"{whole.stem}-e{episode:03d}{whole.suffix}"))
 
 
+def _bad(option: str, message: str) -> typer.BadParameter:
+    return typer.BadParameter(message, param_hint=option)
+
+
 def _seeds(text: str) -> Sequence[int | None]:
     if text.lower() == "none":
         return [None]
-    bounds = _numbers(text, "seed", "7, 0:20, 0:20:2, 1,5,9 or none")
-    if any(bound is None or bound < 0 for bound in bounds[:2]):
-        raise typer.BadParameter(f"{text!r} is no seed: seeds are 0 or more")
-    given = [bound for bound in bounds if bound is not None]
-    return given if len(bounds) == 1 else range(*given)
+    examples = "7, 0:20, 0:20:2, 1,5,9 or none"
+    bounds = [bound for bound in _numbers(text, "seeds", examples) if bound is not None]
+    if len(bounds) <= text.count(":") or min(bounds) < 0:
+        raise _bad("--seeds", f"{text!r} cannot be read; give {examples}, from 0")
+    return bounds if len(bounds) == 1 else range(*bounds)
 
 
 def _episodes(text: str) -> int | slice:
     bounds = _numbers(text, "episode", "3, -1, 0:5 or all")
-    return slice(*bounds) if len(bounds) > 1 else _only(bounds, text)
-
-
-def _only(bounds: Sequence[int | None], text: str) -> int:
-    if bounds[0] is None:
-        raise typer.BadParameter(f"{text!r} is no episode")
-    return bounds[0]
+    if bounds == [None]:
+        raise _bad("--episode", "a number is missing; give 3, -1, 0:5 or all")
+    return bounds[0] if len(bounds) == 1 and bounds[0] is not None else slice(*bounds)
 
 
 def _numbers(text: str, what: str, examples: str) -> list[int | None]:
@@ -249,7 +248,7 @@ def _numbers(text: str, what: str, examples: str) -> list[int | None]:
     except ValueError:
         bounds = []
     if not 1 <= len(bounds) <= 3 or bounds[2:] == [0]:
-        raise typer.BadParameter(f"{text!r} is no {what}; give {examples}")
+        raise _bad(f"--{what}", f"{text!r} cannot be read; give {examples}")
     return bounds
 
 

@@ -7,8 +7,6 @@ from typing import Annotated, TypeAlias
 
 import typer
 
-from twopass.cli.names import Episodes, Kwargs, Seeds
-
 __all__ = [
     "Atol",
     "Choice",
@@ -83,34 +81,29 @@ PlayEnv: TypeAlias = Annotated[
     ),
 ]
 EnvKwargs: TypeAlias = Annotated[
-    Kwargs | None,
-    typer.Option(
-        parser=Kwargs.parse, metavar="JSON", help="Arguments of the environment."
-    ),
+    str | None,
+    typer.Option(metavar="JSON", help="Arguments of the environment."),
 ]
 PlayKwargs: TypeAlias = Annotated[
-    Kwargs | None,
+    str | None,
     typer.Option(
         "--env-kwargs",
-        parser=Kwargs.parse,
         metavar="JSON",
         help="Arguments of --env, instead of the tape's.",
     ),
 ]
 SeedChoice: TypeAlias = Annotated[
-    Seeds,
+    str,
     typer.Option(
-        parser=Seeds.parse,
         metavar="SEEDS",
         help="One episode each: 7, 0:20, 0:20:2, 1,5,9, or none.",
     ),
 ]
 Choice: TypeAlias = Annotated[
-    Episodes,
+    str,
     typer.Option(
         "--episode",
         "-e",
-        parser=Episodes.parse,
         metavar="EPISODES",
         help="3, -1, 0:5, 1,4 or all.",
     ),

@@ -33,20 +33,19 @@ class Source:
         path: The tape.
         episodes: The choice.
         env: As the user names it; ``None`` is the tape's own.
-        env_kwargs: Arguments of ``env``.
+        env_kwargs: Arguments of ``env``, as JSON.
     """
 
     path: str
-    episodes: names.Episodes
+    episodes: str
     env: str | None
-    env_kwargs: names.Kwargs | None
+    env_kwargs: str | None
 
 
 class Job:
     """What to play, and how.
 
     Args:
-        command: For the document.
         source: What to play.
         options: Of the library's functions.
         output: The film's name; ``None`` compares only.
@@ -58,17 +57,18 @@ class Job:
 
     def __init__(
         self,
-        command: str,
         source: Source,
         options: dict[str, Any],
         output: str | None = None,
         film: dict[str, Any] | None = None,
     ) -> None:
-        self.command, self.options = command, options
+        self.options = options
         self.output, self.film = output, film or {}
+        episodes = names.Episodes.parse(source.episodes)
+        kwargs = names.arguments(source.env_kwargs)
         self.tape = Tape.load(source.path)
-        self.chosen = source.episodes.of(self.tape)
-        self.env = names.environment_for(self.tape, source.env, source.env_kwargs)
+        self.chosen = episodes.of(self.tape)
+        self.env = names.environment_for(self.tape, source.env, kwargs)
 
     def check_films(self) -> None:
         """Find out before the work whether every film could be written.
@@ -113,12 +113,12 @@ def play(job: Job, session: Session) -> None:
     job.check_films()
     plays = list(_plays(job, session.progress))
     document = {
-        "command": job.command,
         "tape": job.tape.path,
         "episodes": [result.document for result in plays],
     }
-    text = "\n".join(result.text for result in plays if result.text)
-    session.finish(document, text, max(result.code for result in plays))
+    reports = [result.report for result in plays if result.report]
+    code = max(result.code for result in plays)
+    session.finish(document, show.reports_text(reports), code)
     for error, indices in _failures(plays).items():
         more = f" and {len(indices) - 1} more" if len(indices) > 1 else ""
         session.complain(f"episode {indices[0]}{more}: {error}")
@@ -132,17 +132,17 @@ def code_of(verdict: str | None) -> Code:
 @dataclass(frozen=True)
 class _Play:
     code: Code
-    text: str
     document: dict[str, Any]
+    report: PlaybackReport | None = None
 
     @classmethod
     def of(cls, report: PlaybackReport) -> _Play:
-        return cls(code_of(report.verdict), show.report_text(report), report.to_dict())
+        return cls(code_of(report.verdict), report.to_dict(), report)
 
     @classmethod
     def failed(cls, index: int, error: TwoPassError) -> _Play:
         facts = {"type": type(error).__name__, "message": in_options(str(error))}
-        return cls(Code.CANNOT_RUN, "", {"episode": index, "error": facts})
+        return cls(Code.CANNOT_RUN, {"episode": index, "error": facts})
 
 
 def _failures(plays: list[_Play]) -> dict[str, list[int]]:
@@ -159,7 +159,7 @@ def _plays(job: Job, progress: Progress | None) -> Iterator[_Play]:
     before = 0
     for index in job.chosen:
         try:
-            yield _Play.of(job.one(index, _part(progress, job.command, before, total)))
+            yield _Play.of(job.one(index, _part(progress, before, total)))
         except DivergenceError as error:
             yield _Play.of(error.report)
             return  # to raise is to go no further
@@ -168,14 +168,12 @@ def _plays(job: Job, progress: Progress | None) -> Iterator[_Play]:
         before += job.tape[index].length
 
 
-def _part(
-    progress: Progress | None, what: str, before: int, total: int
-) -> Progress | None:
+def _part(progress: Progress | None, before: int, total: int) -> Progress | None:
     """Return the progress of one episode as a part of them all."""
     if progress is None:
         return None
 
-    def part(_what: str, done: int, _total: int | None) -> None:
+    def part(what: str, done: int, _total: int | None) -> None:
         progress(f"{what}: steps", before + done, total)
 
     return part

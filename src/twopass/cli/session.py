@@ -49,6 +49,7 @@ class Session:
     No exception leaves the block: Python would exit with 1, which is *close* here.
 
     Args:
+        command: Its name.
         as_json: Print the result as JSON.
         quiet: Show no progress.
         tracebacks: Print the traceback of an error too.
@@ -61,6 +62,7 @@ class Session:
 
     def __init__(
         self,
+        command: str,
         *,
         as_json: bool = False,
         quiet: bool = False,
@@ -70,7 +72,7 @@ class Session:
         self.code = Code.EXACT
         self.progress: Progress | None = None
         self._json, self._quiet, self._tracebacks = as_json, quiet, tracebacks
-        self._culprit = culprit
+        self._command, self._culprit = command, culprit
         self._document: dict[str, Any] = {}
         self._text = ""
         self._kept: tuple[Path, Any] | None = None
@@ -106,13 +108,14 @@ class Session:
 
     def complain(self, message: str) -> None:
         """Say an error in one line."""
-        progress.say(clean(f"error: {message}"))
+        progress.say(clean(f"error: {' '.join(message.splitlines())}"))
 
     def emit(self) -> int:
         """Print the result, and return the exit code."""
         try:
             if self._json:
-                values = {**strict_json(self._document), "exit_code": int(self.code)}
+                ends = {"command": self._command, "exit_code": int(self.code)}
+                values = {**ends, **strict_json(self._document)}
                 typer.echo(json.dumps(values, indent=2, allow_nan=False))
             elif self._text:
                 typer.echo(clean(self._text))
@@ -123,7 +126,7 @@ class Session:
         return int(self.code)
 
     def _failed(self, error: BaseException) -> None:
-        interrupted = isinstance(error, KeyboardInterrupt)
+        interrupted = isinstance(error, KeyboardInterrupt | typer.Abort)
         self.code = Code.INTERRUPTED if interrupted else Code.CANNOT_RUN
         message = "interrupted" if interrupted else self._message(error)
         self._document = {"error": {"type": type(error).__name__, "message": message}}
@@ -138,22 +141,22 @@ class Session:
 
     def _message(self, error: BaseException) -> str:
         if isinstance(error, UsageError):
-            return _sentence(error)
+            return self._sentence(error)
         if isinstance(error, TwoPassError):
             return in_options(str(error))
         return f"{self._culprit} raised {type(error).__name__}: {error}"
+
+    def _sentence(self, error: Any) -> str:
+        text: str = error.format_message()
+        context = getattr(error, "ctx", None)
+        command = context.command_path if context else f"twopass {self._command}"
+        return f"{text[:1].lower()}{text[1:].rstrip('.')}; see {command} --help"
 
     def _tape_so_far(self) -> str | None:
         if self._kept is None:
             return None
         path, before = self._kept
         return str(path) if _stamp(path) not in (None, before) else None
-
-
-def _sentence(error: Any) -> str:
-    text: str = error.format_message()
-    command = error.ctx.command_path if getattr(error, "ctx", None) else "twopass"
-    return f"{text[:1].lower()}{text[1:].rstrip('.')}; see {command} --help"
 
 
 def in_options(message: str) -> str:

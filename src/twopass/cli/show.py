@@ -6,6 +6,7 @@ What a tape says about itself is shown as found: any of its values may be of any
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ __all__ = [
     "demo_document",
     "demo_text",
     "recorded_text",
-    "report_text",
+    "reports_text",
     "table",
     "tape_document",
     "tape_text",
@@ -79,14 +80,16 @@ def _facts(tape: Tape) -> list[str]:
         "environment": f"{found.get('env_id')} ({found.get('env_class')})",
         "arguments": _pairs(found.get("kwargs")),
         "wrappers": _listed(found.get("wrappers")),
-        "actions": header.action_space,
+        "actions": header.action_space or "",
         "observations": f"{header.observation_space}, kept: {header.observations}",
         "versions": _pairs(found.get("versions")),
         "platform": _pairs(found.get("platform")),
         "variables": _pairs(found.get("variables")),
         "metadata": _pairs(header.metadata),
     }
-    lines = [f"{name:<13}{value}" for name, value in facts.items() if value]
+    # The repr of a space breaks its lines in the middle of an array.
+    texts = {name: " ".join(str(value).split()) for name, value in facts.items()}
+    lines = [f"{name:<13}{text}" for name, text in texts.items() if text]
     return [_sum(tape), *lines]
 
 
@@ -124,11 +127,14 @@ def _median(percentiles: Any) -> str:
     return f"{value:.3f}" if isinstance(value, float) else "-"
 
 
-def report_text(report: PlaybackReport) -> str:
-    """Return a report's summary, the film's name, and the hints."""
-    film = f" -> {report.path}" if report.path else ""
-    hints = [f"  hint: {hint}" for hint in report.hints]
-    return "\n".join([report.summary() + film, *hints])
+def reports_text(reports: Sequence[PlaybackReport]) -> str:
+    """Return a line for each report, with its film, and each hint once."""
+    lines = [
+        f"{report.summary()} -> {report.path}" if report.path else report.summary()
+        for report in reports
+    ]
+    hints = dict.fromkeys(hint for report in reports for hint in report.hints)
+    return "\n".join([*lines, *(f"hint: {hint}" for hint in hints)])
 
 
 def demo_document(result: DemoResult) -> dict[str, Any]:
@@ -160,7 +166,9 @@ def demo_text(result: DemoResult) -> str:
     ]
     films = [f"  {run.name}: {run.film}" for run in result.runs if run.film]
     paths = ["Written:", f"  tape: {result.tape}", *films]
-    return "\n".join([table(head, rows), "", result.conclusion, "", *paths])
+    return "\n".join(
+        [table(head, rows), "", textwrap.fill(result.conclusion, 79), "", *paths]
+    )
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
