@@ -2,22 +2,25 @@
 
 - :func:`needs_space`: whether values of a space have no fixed shape.
 - :func:`pack_value`: such a value for a tape.
-- :func:`restorer`: turns what a tape stored into what was sent.
+- :func:`restored`: turns what a tape stored into what was sent.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import GraphInstance
 
-from twopass.errors import MissingDependencyError, UnsupportedValueError
-from twopass.tape.layout import Layout, Leaf, Restore
+from twopass.errors import MissingDependencyError
+from twopass.tape.layout import Layout, Leaf
 from twopass.tape.values import encode_value
+from twopass.trees import Path, check_depth, kind_of, leaves
 
-__all__ = ["needs_space", "pack_value", "restorer"]
+__all__ = ["needs_space", "pack_value", "restored"]
 
 _UNSHAPED = (gym.spaces.Text, gym.spaces.Sequence, gym.spaces.Graph, gym.spaces.OneOf)
 
@@ -38,45 +41,61 @@ def needs_space(space: Any) -> bool:
     return isinstance(space, _UNSHAPED)
 
 
-def pack_value(space: gym.Space[Any], action: Any) -> tuple[Layout, Any]:
+def pack_value(action: Any) -> tuple[Layout, Any] | None:
     """Return layout and raw form of a value without a fixed shape.
 
-    Values of plain types and arrays are stored as they are, which keeps what a space
-    would change (a Python int where it samples a NumPy one). What only the space knows,
-    such as a graph, goes through its own ``to_jsonable``.
+    It is stored as it is, which keeps what a space's own ``to_jsonable`` would change:
+    a Python int where it samples a NumPy one, other dtypes, shapes of empty arrays.
+
+    Returns:
+        Layout and raw form; ``None`` for a value with tensors, which only columns keep.
 
     Raises:
-        UnsupportedValueError: Neither can store it.
+        UnsupportedValueError: A leaf cannot be stored; the error names its path.
     """
-    try:
-        return Layout.text("value"), encode_value(action, "action")
-    except UnsupportedValueError:
-        return Layout.text("jsonable"), _to_jsonable(space, action)
+    graphs: list[Path] = []
+    plain = _without_graphs(action, (), graphs)
+    if any(kind_of(leaf) == "torch" for _, leaf in leaves(plain)):
+        return None
+    if not graphs:
+        return Layout.text("value"), encode_value(plain, "action")
+    encoded = encode_value(plain, "action")
+    return Layout.text("jsonable"), {"graphs": encode_value(graphs), "value": encoded}
 
 
-def _to_jsonable(space: gym.Space[Any], action: Any) -> Any:
-    try:
-        return encode_value(space.to_jsonable([action]), "action")
-    except (AttributeError, LookupError, TypeError, ValueError) as error:
-        remedy = f"{type(space).__name__}.to_jsonable does not take it ({error})"
-        raise UnsupportedValueError("action", action, remedy) from error
+def _without_graphs(value: Any, path: Path, found: list[Path]) -> Any:
+    """Replace each graph by a tuple of its fields, and note its path."""
+    check_depth(path, "action")
+    if isinstance(value, GraphInstance):
+        found.append(path)
+        value = tuple(value)
+    return _map_children(lambda v, k: _without_graphs(v, (*path, k), found), value)
 
 
-def restorer(space: gym.Space[Any] | None) -> Restore:
-    """Return a function that rebuilds leaves as they were sent.
+def _with_graphs(value: Any, path: Path, graphs: list[Path]) -> Any:
+    value = _map_children(lambda v, k: _with_graphs(v, (*path, k), graphs), value)
+    return GraphInstance(*value) if path in graphs else value
 
-    Args:
-        space: The action space of the environment that plays.
+
+def _map_children(function: Callable[[Any, Any], Any], value: Any) -> Any:
+    if type(value) is dict:
+        return {key: function(child, key) for key, child in value.items()}
+    if type(value) in (tuple, list):
+        return type(value)(function(child, i) for i, child in enumerate(value))
+    return value
+
+
+def restored(leaf: Leaf, value: Any) -> Any:
+    """Rebuild what was sent from what a tape stored of one leaf.
+
+    Raises:
+        MissingDependencyError: It was a tensor, and torch is not imported.
     """
-
-    def restore(leaf: Leaf, value: Any) -> Any:
-        if leaf.kind == "torch":
-            return _tensor(leaf, value)
-        if leaf.kind == "jsonable" and space is not None:
-            return space.from_jsonable(value)[0]
-        return value
-
-    return restore
+    if leaf.kind == "torch":
+        return _tensor(leaf, value)
+    if leaf.kind == "jsonable":
+        return _with_graphs(value["value"], (), value["graphs"])
+    return value
 
 
 def _tensor(leaf: Leaf, value: np.ndarray[Any, Any]) -> Any:

@@ -16,7 +16,7 @@ from typing import Any
 import gymnasium as gym
 import structlog
 
-from twopass.actions import restorer
+from twopass.actions import restored
 from twopass.digest import Digester
 from twopass.divergence import Comparison, Tolerance
 from twopass.errors import PlaybackError
@@ -199,7 +199,6 @@ class PlaybackAgent:
         episode: The first episode to play.
         rtol: Relative tolerance within which a value is *close*.
         atol: Absolute tolerance.
-        action_space: Of the harness's environment; needed for graphs.
 
     Attributes:
         reports: One report for each episode that is over.
@@ -215,13 +214,11 @@ class PlaybackAgent:
         *,
         rtol: float = 0.0,
         atol: float = 0.0,
-        action_space: gym.Space[Any] | None = None,
     ) -> None:
         self.tape = tape if isinstance(tape, Tape) else Tape.load(tape)
         self.reports: list[PlaybackReport] = []
         self._next = episode
         self._tolerance = Tolerance(rtol, atol)
-        self._restore = restorer(action_space)
         self._comparison: Comparison | None = None
         self._asked = 0
         self._logged = False
@@ -271,7 +268,7 @@ class PlaybackAgent:
             raise PlaybackError(f"episode {episode.index} has no steps")
         index = min(self._asked, episode.length - 1)
         self._asked += 1
-        return episode.actions.restored(index, self._restore)
+        return episode.actions.restored(index, restored)
 
     def update(
         self, observation: Any, reward: Any, done: bool, info: dict[str, Any]

@@ -137,7 +137,7 @@ def _leaf_bytes(path: str, leaf: Any, where: str) -> tuple[bytes, bytes]:
         return _header(path, kind, array.dtype.str, str(array.shape)), array.tobytes()
     if kind is None:
         raise UnsupportedValueError(where, leaf, 'record with observations="none"')
-    data = _scalar_bytes(kind, leaf)
+    data = _scalar_bytes(kind, leaf, where)
     return _header(path, kind, "", str(len(data))), data
 
 
@@ -148,10 +148,10 @@ def _host_array(leaf: Any, where: str) -> np.ndarray[Any, Any]:
     return array.astype(array.dtype.newbyteorder("<"), copy=False)
 
 
-def _scalar_bytes(kind: str, leaf: Any) -> bytes:
+def _scalar_bytes(kind: str, leaf: Any, where: str) -> bytes:
     match kind:
         case "int":
-            return str(int(leaf)).encode()
+            return _decimal(int(leaf), where)
         case "float":
             return struct.pack("<d", leaf)
         case "bool":
@@ -161,3 +161,10 @@ def _scalar_bytes(kind: str, leaf: Any) -> bytes:
         case "bytes":
             return bytes(leaf)
     return b""
+
+
+def _decimal(value: int, where: str) -> bytes:
+    try:
+        return str(value).encode()
+    except ValueError as error:  # beyond what Python turns into text
+        raise UnsupportedValueError(where, value, "use fewer digits") from error

@@ -16,11 +16,12 @@ from __future__ import annotations
 
 import random
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.random.bit_generator as entropy_source
@@ -167,9 +168,11 @@ def guarded(env: Any) -> Iterator[None]:
     The global generators and the one that ``env`` holds are the same after as before.
     """
     state = environment_state(env)
-    with preserved():
-        yield
-    restore_environment(env, state)
+    try:
+        with preserved():
+            yield
+    finally:
+        restore_environment(env, state)
 
 
 def environment_state(env: Any) -> dict[str, Any] | None:
@@ -218,17 +221,23 @@ def check_generator(state: Any) -> None:
         LookupError, TypeError, ValueError, OverflowError: It is broken.
     """
     if "legacy" in state:
-        name, key, position, has_gauss, cached = state["legacy"]
-        if (type(has_gauss), type(cached)) != (int, float):
-            raise TypeError("no cached number")
-        inner = {"key": key, "pos": position}
-        return check_generator({"bit_generator": name, "state": inner})
+        state = _from_legacy(state["legacy"])
     name = state["bit_generator"]
+    if type(name) is not str:
+        raise TypeError(f"{name!r} names no generator")
     if name in _BIT_GENERATORS:
         for word, size in _WORDS[name].items():
             _check_words(word, size, {**state, **state["state"]}[word])
         _make_generator(state)
-    return None
+
+
+def _from_legacy(legacy: Any) -> dict[str, Any]:
+    if type(legacy) is dict:  # a RandomState around another bit generator
+        return legacy
+    name, key, position, has_gauss, cached = legacy
+    if (name, type(has_gauss), type(cached)) != ("MT19937", int, float):
+        raise TypeError("no state of a RandomState")
+    return {"bit_generator": name, "state": {"key": key, "pos": position}}
 
 
 def _check_words(name: str, size: int, value: Any) -> None:
@@ -276,8 +285,8 @@ class EntropyTap:
 
     Every ``SeedSequence()`` without entropy, and so every ``default_rng()`` and
     ``RandomState()``, takes its bits from ``numpy.random.bit_generator.randbits``.
-    While the tap is open that name points here. Python's ``random.Random()`` and
-    generators in C++ take theirs elsewhere and are not seen.
+    While a tap is open that name points here, for the thread that opened it. Python's
+    ``random.Random()`` and generators in C++ take theirs elsewhere and are not seen.
 
     Args:
         replay: Values to hand out in order; afterwards, and without it, the system is
@@ -295,14 +304,23 @@ class EntropyTap:
         (True, True)
     """
 
+    _lock = threading.Lock()
+    _open: ClassVar[int] = 0
+    _system: ClassVar[Any] = None
+
     def __init__(self, replay: Sequence[int] = ()) -> None:
         self.drawn: list[int] = []
         self._replay = list(replay)
-        self._original: Any = None
+        self._outer: EntropyTap | None = None
 
     def __enter__(self) -> EntropyTap:
-        self._original = entropy_source.randbits  # type: ignore[attr-defined]  # Cython
-        entropy_source.randbits = self._randbits  # type: ignore[attr-defined]  # Cython
+        self._outer = getattr(_here, "tap", None)
+        _here.tap = self
+        with self._lock:
+            if not EntropyTap._open:
+                EntropyTap._system = entropy_source.randbits  # type: ignore[attr-defined]  # Cython
+                entropy_source.randbits = _randbits  # type: ignore[attr-defined]  # Cython
+            EntropyTap._open += 1
         return self
 
     def __exit__(
@@ -311,13 +329,29 @@ class EntropyTap:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        entropy_source.randbits = self._original  # type: ignore[attr-defined]  # Cython
+        _here.tap = self._outer
+        with self._lock:
+            EntropyTap._open -= 1
+            if not EntropyTap._open:
+                entropy_source.randbits = self._system  # type: ignore[attr-defined]  # Cython
 
-    def _randbits(self, bits: int) -> int:
-        position = len(self.drawn)
-        if position < len(self._replay):
-            value = self._replay[position]
+    @classmethod
+    def draw(cls, bits: int, tap: EntropyTap | None) -> int:
+        """Hand out the next value: of the tap's log, of the one around, of the system."""
+        if tap is None:
+            return int(cls._system(bits))
+        position = len(tap.drawn)
+        if position < len(tap._replay):
+            value = tap._replay[position]
         else:
-            value = self._original(bits)
-        self.drawn.append(value)
+            value = cls.draw(bits, tap._outer)
+        tap.drawn.append(value)
         return value
+
+
+_here = threading.local()
+"""Its ``tap`` is the innermost one of the running thread."""
+
+
+def _randbits(bits: int) -> int:
+    return EntropyTap.draw(bits, getattr(_here, "tap", None))

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-import warnings
 from pathlib import Path
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack
 
 import gymnasium as gym
 import numpy as np
@@ -14,8 +13,15 @@ from xxhash import xxh3_64_intdigest
 
 from twopass.digest import Digester
 from twopass.errors import TapeError, UnsupportedValueError, check_choice
-from twopass.resets import ResetWatch, Unseeded, seeded
-from twopass.scribe import Scribe, make_header
+from twopass.resets import ResetArguments, ResetWatch, Unseeded, seeded
+from twopass.scribe import (
+    Scribe,
+    check_env,
+    make_header,
+    own_notes,
+    settled,
+    solved,
+)
 from twopass.tape import Construction, Header, Recording, Tape
 from twopass.tape.recording import pack_facts
 from twopass.tape.records import Reset
@@ -31,10 +37,10 @@ Observations = Literal["digest", "full", "none"]
 _clock = time.perf_counter_ns
 _ndarray = np.ndarray
 StepResult: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]
-_UNSET: Any = object()
 # Immutable and of one size: nothing to copy, and the type alone tells the layout.
 _PYTHON_SCALARS = (int, float, bool, str)
 _NUMPY_SCALARS = (np.number, np.bool_)
+_NUMBERS = frozenset((float, np.float64, int, np.float32))
 
 
 class ReplayRecorder(
@@ -90,11 +96,12 @@ class ReplayRecorder(
         overwrite: bool = False,
         metadata: dict[str, Any] | None = None,
     ) -> None:
-        _check_env(env)
+        check_env(env)
         check_choice("observations", observations, ("digest", "full", "none"))
         check_choice("unseeded", unseeded, ("capture", "inject", "error"))
-        encode_value(metadata, "metadata")
-        path = None if path is None else str(path)
+        notes = own_notes(metadata)
+        # Absolute: the file is made later, when the working folder may be another.
+        path = None if path is None else str(Path(path).absolute())
         if path and not overwrite and Path(path).exists():
             raise TapeError(f"{path} exists; pass overwrite=True to replace it", path)
         RecordConstructorArgs.__init__(
@@ -108,7 +115,7 @@ class ReplayRecorder(
         gym.Wrapper.__init__(self, env)
         self._path, self._overwrite = path, overwrite
         self._observations, self._unseeded = observations, unseeded
-        self._notes = metadata or {}
+        self._notes = notes
         self._recording: Any = None  # a Recording, from the first reset on
         self._scribe: Any = None  # a Scribe, from the first reset on
         self._construction: Construction | None = None
@@ -150,29 +157,31 @@ class ReplayRecorder(
 
     # What a harness calls --------------------------------------------------------
 
-    def reset(
-        self, *, seed: int | None = _UNSET, options: dict[str, Any] | None = _UNSET
-    ) -> tuple[ObsType, dict[str, Any]]:
+    def reset(self, **kwargs: Unpack[ResetArguments]) -> tuple[ObsType, dict[str, Any]]:
         """Forward the call, and begin an episode.
+
+        Args:
+            **kwargs: ``seed`` and ``options``; what is not passed is not forwarded.
 
         Raises:
             UnsupportedValueError: The seed is no non-negative integer, or an option
-                cannot be stored; nothing is reset then.
+                cannot be stored, and nothing is reset; or the observation cannot be.
             TapeError: The recorder was closed, or its file cannot be written.
         """
         if self._closed:
             raise TapeError("the recorder was closed; make a new one", self.path)
-        passed: dict[str, Any] = {"seed": seed, "options": options}
-        passed = {key: value for key, value in passed.items() if value is not _UNSET}
-        passed = seeded(passed, self._unseeded)
+        passed = seeded({**kwargs}, self._unseeded)
+        encode_value(passed.get("options"), "options")
         kept = copied(passed.get("options"))
-        encode_value(kept, "options")
         recording: Recording = self._recording or self._open()
         self._leave_episode()
         found = passed.get("seed")
         with self._resets.watch(self.env, found) as around:
-            observation, info = self.env.reset(**passed)
+            result = self.env.reset(**passed)
+        observation, _ = result
         seen = None if self._observations == "none" else self._digester(observation)
+        if self._full:
+            encode_value(observation, "observation")
         recording.begin(
             Reset(
                 recording.episode,
@@ -184,16 +193,17 @@ class ReplayRecorder(
                 **around,
             )
         )
-        self._forget_layout()
+        self._resets.kept()
         self._begin_counts()
         self._returned = _clock()
-        return observation, info
+        return result
 
     def step(self, action: ActType) -> StepResult:
         """Forward the call, and record it.
 
         Raises:
-            UnsupportedValueError: The action cannot be stored; nothing is stepped then.
+            UnsupportedValueError: The action cannot be stored, and nothing is stepped;
+                or the observation or reward cannot be.
             gymnasium.error.ResetNeeded: No episode has begun.
             TapeError: The tape's file cannot be written.
         """
@@ -224,15 +234,17 @@ class ReplayRecorder(
             digest = xxh3_64_intdigest(digester.header + observation.tobytes())
         else:
             digest = self._digest(observation)
+        # All that may raise comes before the first `append`: a step is kept or is not.
+        if type(reward) not in _NUMBERS:
+            reward = settled(reward)
+        facts = pack_facts(
+            terminated, truncated, digest, entered - self._returned, left - entered
+        )
         if self._full:
             recording.seen.append(recording.pack_observation(observation))
         recording.sent.append(raw)
-        recording.rewards.append(reward if type(reward) is float else _settled(reward))
-        recording.facts.append(
-            pack_facts(
-                terminated, truncated, digest, entered - self._returned, left - entered
-            )
-        )
+        recording.rewards.append(reward)
+        recording.facts.append(facts)
         if (terminated or truncated) and not self._over:
             self._end("terminated" if terminated else "truncated", info)
         elif left >= recording.due_ns or len(recording.facts) >= recording.limit:
@@ -320,7 +332,7 @@ class ReplayRecorder(
 
     def _end(self, outcome: Any, info: Any) -> None:
         self._over = True
-        self._solved = self._is_solved(info)
+        self._solved = solved(self.env, info, self._recording)
         self._finish(outcome)
 
     def _finish(self, outcome: Any, error: BaseException | None = None) -> None:
@@ -334,16 +346,9 @@ class ReplayRecorder(
             )
             self._written = recording.length
 
-    def _is_solved(self, info: Any) -> bool | None:
-        for key in ("is_success", "success"):
-            if isinstance(info, dict) and key in info:
-                return bool(info[key])
-        threshold = self.env.spec.reward_threshold if self.env.spec else None
-        if threshold is None or self._recording is None:
-            return None
-        return bool(self._recording.reached(threshold))
-
     def _leave_episode(self) -> None:
+        # A step that follows a reset that raised must not be taken for one of it.
+        self._forget_layout()
         recording = self._recording
         if recording is None or not recording.running:
             return
@@ -359,31 +364,7 @@ class ReplayRecorder(
     def _seal(self) -> None:
         if self._scribe is None:
             return
-        self._leave_episode()
-        self._forget_layout()
-        self._scribe.close()
-
-
-def _check_env(env: Any) -> None:
-    if isinstance(env, gym.vector.VectorEnv):
-        raise UnsupportedValueError(
-            "env",
-            env,
-            "a recorder wraps one environment: use gymnasium.make_vec(id, num_envs, "
-            "wrappers=[lambda env: ReplayRecorder(env, 'run-{pid}.mcap')])",
-        )
-    if not isinstance(env, gym.Env):
-        raise UnsupportedValueError("env", env, "wrap a gymnasium.Env")
-    if env.render_mode == "human":
-        warnings.warn(
-            'render_mode="human" draws at every step, which slows the policy that is '
-            "scored; make the environment without it and render in the second pass",
-            stacklevel=3,
-        )
-
-
-def _settled(reward: Any) -> Any:
-    """Detach a reward that the environment may change later."""
-    if isinstance(reward, np.ndarray) and reward.ndim:
-        return reward.copy()
-    return reward.detach().cpu().numpy() if hasattr(reward, "detach") else reward
+        try:
+            self._leave_episode()
+        finally:
+            self._scribe.close()

@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from twopass.actions import restorer
+from twopass.actions import restored
 from twopass.divergence import EXACT, Comparison, Tolerance
 from twopass.randomness import (
     EntropyTap,
@@ -62,7 +62,6 @@ class EpisodeReplay:
     ) -> None:
         self._env, self._tape, self._alone = env, tape, alone
         self.episode: Episode = tape[index]
-        self._restore = restorer(env.action_space)
         flags = tape.header.flags
         self.comparison = Comparison(self.episode, tolerance, flags)
         length = self.episode.length
@@ -86,7 +85,7 @@ class EpisodeReplay:
 
     def step(self) -> StepResult:
         """Step the environment with the tape's next action, and compare."""
-        action = self.episode.actions.restored(self.position, self._restore)
+        action = self.episode.actions.restored(self.position, restored)
         started = _clock()
         result = self._env.step(action)
         self.seconds["step"] += _clock() - started

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypedDict
 
 import gymnasium as gym
 import numpy as np
@@ -14,9 +14,23 @@ from twopass.errors import UnsupportedValueError
 from twopass.randomness import EntropyTap, GlobalState, environment_state
 from twopass.tape import Construction
 
-__all__ = ["ResetWatch", "Unseeded", "check_seed", "seeded"]
+__all__ = ["ResetArguments", "ResetWatch", "Unseeded", "check_seed", "seeded"]
 
 Unseeded: TypeAlias = Literal["capture", "inject", "error"]
+
+
+class ResetArguments(TypedDict, total=False):
+    """What ``reset`` takes.
+
+    Not parameters with defaults: what is not passed must be told from a ``None``.
+
+    Attributes:
+        seed: Of the environment's generator.
+        options: For the environment.
+    """
+
+    seed: int | None
+    options: dict[str, Any] | None
 
 
 def check_seed(seed: Any) -> None:
@@ -42,8 +56,11 @@ def seeded(passed: dict[str, Any], unseeded: Unseeded) -> dict[str, Any]:
             :class:`~twopass.ReplayRecorder`.
 
     Raises:
+        TypeError: An argument is neither ``seed`` nor ``options``.
         UnsupportedValueError: The seed is none, or missing where it must not be.
     """
+    if unknown := passed.keys() - ResetArguments.__annotations__.keys():
+        raise TypeError(f"reset takes seed and options, not {', '.join(unknown)}")
     seed = passed.get("seed")
     check_seed(seed)
     if seed is None and unseeded == "error":
@@ -61,11 +78,16 @@ class ResetWatch:
     """Note the random state around each reset, without changing it."""
 
     def __init__(self) -> None:
-        self._globals: GlobalState | None = None
+        self._globals: GlobalState | None = None  # the last one in the tape
+        self._found: GlobalState | None = None
 
     def constructed(self, construction: Construction) -> None:
         """Take the global state of the construction as the last one in the tape."""
         self._globals = GlobalState.from_value(construction.globals)
+
+    def kept(self) -> None:
+        """Say that the last reset is in the tape: one that failed is not."""
+        self._globals = self._found
 
     @contextmanager
     def watch(self, env: gym.Env[Any, Any], seed: Any) -> Iterator[dict[str, Any]]:
@@ -90,8 +112,7 @@ class ResetWatch:
 
     def _changed(self) -> dict[str, Any] | None:
         """Return the global state when it differs from the last one in the tape."""
-        state = GlobalState.capture()
+        self._found = state = GlobalState.capture()
         if self._globals is not None and state == self._globals:
             return None
-        self._globals = state
         return state.to_value()

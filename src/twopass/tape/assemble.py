@@ -61,7 +61,7 @@ class Assembly:
             case Header():
                 self.header = record
             case Construction():
-                self.construction = record
+                self._add_construction(record)
             case Fork() if self.header is not None:
                 self.header = replace(self.header, tape_id=record.tape_id)
             case Reset():
@@ -72,6 +72,11 @@ class Assembly:
                 self._add_end(record)
             case Seal():
                 self._add_seal(record)
+
+    def _add_construction(self, construction: Construction) -> None:
+        if self.construction or self._parts:
+            raise ValueError("an environment is made once, and before its first reset")
+        self.construction = construction
 
     def _add_reset(self, reset: Reset) -> None:
         if reset.episode != len(self._parts):
@@ -87,6 +92,11 @@ class Assembly:
             )
         if any(len(column) != len(block) for column in block.step_columns()):
             raise ValueError("the columns of a block differ in length")
+        if ("digest" in block.columns) is (parts.reset.digest is None):
+            raise ValueError("digests of some observations and not of others")
+        before = parts.blocks[-1] if parts.blocks else block
+        if before.columns["reward"].shape[1:] != block.columns["reward"].shape[1:]:
+            raise ValueError("rewards change their shape within an episode")
         parts.blocks.append(block)
 
     def _add_end(self, end: End) -> None:
@@ -121,9 +131,8 @@ class Assembly:
         if self.header is None:
             raise ValueError("no header")
         episodes = tuple(Episode(p.reset, p.blocks, p.end) for p in self._parts)
-        return Tape(
-            self.header, episodes, self.construction, self.sealed, problem, path
-        )
+        complete = self.sealed and problem is None
+        return Tape(self.header, episodes, self.construction, complete, problem, path)
 
 
 def assemble(records: Iterable[Record], path: str | None = None) -> Tape:

@@ -83,25 +83,28 @@ class Actions(Sequence[Any]):
     def restored(self, step: int, restore: Restore) -> Any:
         """Return what was sent at ``step``, with ``restore`` applied to every leaf."""
         position = bisect_right(self._starts, step) - 1
-        if position not in self._readers:
+        read = self._readers.get(position)
+        if read is None:
             layout, columns = self._blocks[position]
-            self._readers = {position: layout.reader(columns)}
-        read = self._readers[position]
+            read = layout.reader(columns)
+            self._readers = {position: read}
         return copied(read(step - self._starts[position], restore))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
             raise ValueError("the columns of a tape are joined, which is a copy")
-        layouts = {layout.leaves for layout, _ in self._blocks}
-        if not self._blocks or len(layouts) > 1 or len(next(iter(layouts))) != 1:
+        leaves = [layout.leaves for layout, _ in self._blocks]
+        if not leaves or len(set(leaves)) > 1 or len(leaves[0]) != 1:
             raise TypeError("these values do not form one array; index them instead")
-        parts = [
-            layout.leaves[0].values(columns[layout.leaves[0].column])
-            for layout, columns in self._blocks
-        ]
-        return np.concatenate([np.asarray(part) for part in parts]).astype(
-            dtype or None
-        )
+        [leaf] = leaves[0]
+        if leaf.kind in ("none", "value", "jsonable"):
+            raise TypeError("these values do not form one array; index them instead")
+        parts = [leaf.values(columns[leaf.column]) for _, columns in self._blocks]
+        arrays = [np.asarray(part) for part in parts]
+        joined = np.concatenate(arrays)
+        # Joining makes the order of bytes the machine's own.
+        kept = arrays[0].dtype if leaf.dtype.startswith(">") else joined.dtype
+        return joined.astype(dtype or kept, copy=False)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(length={len(self)})"
@@ -128,7 +131,6 @@ class Episode:
     Attributes:
         index: Its number in the tape.
         seed: As passed to ``reset``, or ``None``.
-        options: As passed to ``reset``, or ``None``.
         reset: The whole :class:`~twopass.tape.records.Reset`.
         length: Number of steps.
         actions: What was sent, exactly.
@@ -159,7 +161,8 @@ class Episode:
         self.render_calls = end.render_calls if end else 0
         self.end = end
         self.actions = Actions.of(blocks)
-        self.observations = Actions.observed(blocks)
+        kept = bool(blocks) or reset.observation is not None
+        self.observations = Actions.observed(blocks) if kept else None
         self.rewards = self._column("reward", np.float64)
         self.terminated = self._column("terminated", np.bool_)
         self.truncated = self._column("truncated", np.bool_)

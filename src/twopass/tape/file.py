@@ -10,15 +10,23 @@ from __future__ import annotations
 import os
 import uuid
 import weakref
+from contextlib import suppress
+from io import FileIO
 from pathlib import Path
-from typing import IO
+from typing import Any
 
 import structlog
 
 from twopass.errors import TapeError
 from twopass.tape.records import Fork
 
-__all__ = ["TapeFile"]
+fcntl: Any
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
+
+__all__ = ["TapeFile", "check_unlocked", "expand"]
 
 log = structlog.get_logger("twopass")
 
@@ -43,7 +51,9 @@ class TapeFile:
     def __init__(self, path: str | Path, *, overwrite: bool = False) -> None:
         self.path = expand(path)
         self._stream = _open(self.path, overwrite=overwrite)
-        self._offset = 0
+        self._waiting = bytearray()
+        self._flushed = 0
+        self._broken: str | None = None
         self._forked = False
         _open_files.add(self)
 
@@ -53,60 +63,87 @@ class TapeFile:
         return self._stream.closed
 
     def write(self, data: bytes) -> int:
-        """Append bytes.
-
-        Raises:
-            TapeError: The system refuses, for example on a full disk.
-        """
-        try:
-            written = self._stream.write(data)
-        except (OSError, ValueError) as error:
-            raise TapeError(f"{self.path}: cannot write: {error}", self.path) from error
-        self._offset += written
-        return written
+        """Take bytes for the next :meth:`flush`."""
+        self._waiting += data
+        return len(data)
 
     def tell(self) -> int:
         """Return the number of bytes written."""
-        return self._offset
+        return self._flushed + len(self._waiting)
 
     def flush(self) -> None:
         """Hand everything to the operating system.
 
         Raises:
-            TapeError: The system refuses, for example on a full disk.
+            TapeError: The system refuses, for example on a full disk. The file is cut
+                back to its last whole record, and nothing can follow it.
         """
+        if self._broken:
+            raise TapeError(self._broken, self.path)
         try:
-            self._stream.flush()
-        except OSError as error:
+            _write_all(self._stream, self._waiting)
+        except (OSError, ValueError) as error:
+            self._break(f"{self.path}: cannot write: {error}")
             raise TapeError(f"{self.path}: cannot write: {error}", self.path) from error
+        self._flushed += len(self._waiting)
+        self._waiting.clear()
+
+    def _break(self, message: str) -> None:
+        self._broken = message
+        with suppress(OSError, ValueError):
+            self._stream.truncate(self._flushed)
+        self._stream.close()
 
     def close(self) -> None:
         """Flush and close."""
         self.flush()
+        # A forked process may hold the file open, and the lock with it.
+        _unlock(self._stream)
         self._stream.close()
 
     def leave_parent(self) -> Fork | None:
         """In a forked child, go on in a copy; return the record that says so.
 
         Raises:
-            TapeError: The parent's file is gone, or the copy cannot be made.
+            TapeError: The copy cannot be made.
         """
         if not self._forked:
             return None
         self._forked = False
         parent = Path(self.path)
-        self.path = _child_name(parent)
-        inherited, self._stream = self._stream, _open(self.path, overwrite=False)
-        inherited.close()
+        inherited = self._stream
         try:
-            with parent.open("rb") as source:
-                self._stream.write(source.read(self._offset))
-        except OSError as error:
-            raise TapeError(
-                f"{parent}: cannot be copied: {error}", str(parent)
-            ) from error
+            path = _child_name(parent)
+            self._stream = _open(path, overwrite=False)
+            self.path = path
+            _copy(inherited, self._stream, self._flushed)
+        except (OSError, TapeError) as error:
+            # Closed, never cut: the stream may still be the parent's.
+            self._stream.close()
+            self._broken = f"{parent}: cannot be copied after a fork: {error}"
+            raise TapeError(self._broken, str(parent)) from error
+        finally:
+            inherited.close()
         log.warning("tape_forked", parent=str(parent), path=self.path)
         return Fork(str(uuid.uuid4()), parent.name)
+
+
+def _write_all(stream: FileIO, data: bytes | bytearray) -> None:
+    left = memoryview(data)
+    while left:
+        left = left[stream.write(left) :]
+
+
+def _copy(source: FileIO, target: FileIO, size: int) -> None:
+    """Copy the first bytes of a file whose name may be gone, a piece at a time."""
+    done = 0
+    while done < size:
+        # `pread` moves no position, which the parent shares.
+        piece = os.pread(source.fileno(), min(size - done, 2**20), done)
+        if not piece:
+            raise OSError(f"it has {done} bytes of {size}")
+        _write_all(target, piece)
+        done += len(piece)
 
 
 def expand(path: str | Path) -> str:
@@ -115,33 +152,61 @@ def expand(path: str | Path) -> str:
     return text.replace("{uuid}", uuid.uuid4().hex)
 
 
-def _open(path: str, *, overwrite: bool) -> IO[bytes]:
+def _open(path: str, *, overwrite: bool) -> FileIO:
+    _make_folder(path)
     try:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
         # "r+" first, so that the old tape is cut only once its lock is ours.
-        mode = "r+b" if overwrite and Path(path).exists() else "xb"
-        stream = open(path, mode)  # noqa: SIM115, PTH123 -- closed by `close`
+        mode = "r+" if overwrite and Path(path).exists() else "x+"
+        stream = FileIO(path, mode)
     except FileExistsError as error:
         raise TapeError(
             f"{path} exists; pass overwrite=True to replace it", path
         ) from error
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise TapeError(f"{path}: cannot make the file: {error}", path) from error
     _lock(stream, path)
-    stream.truncate(0)
+    try:
+        stream.truncate(0)
+    except OSError as error:
+        stream.close()
+        raise TapeError(f"{path}: cannot make the file: {error}", path) from error
     return stream
 
 
-def _lock(stream: IO[bytes], path: str) -> None:
+def _make_folder(path: str) -> None:
     try:
-        import fcntl
-    except ImportError:
-        return  # Windows: exclusive creation is the only guard
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:
+        raise TapeError(f"{path}: cannot make its folder: {error}", path) from error
+
+
+def _lock(stream: FileIO, path: str) -> None:
+    if fcntl is None:
+        return  # exclusive creation is the only guard
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as error:
         stream.close()
         raise TapeError(f"{path} is being written by another recorder", path) from error
+
+
+def _unlock(stream: FileIO) -> None:
+    if fcntl is not None:
+        fcntl.flock(stream, fcntl.LOCK_UN)
+
+
+def check_unlocked(path: str | Path) -> None:
+    """Refuse a file that a recorder is writing.
+
+    Raises:
+        TapeError: It is being written, or cannot be opened.
+    """
+    try:
+        stream = FileIO(os.fspath(path), "r+")
+    except OSError as error:
+        raise TapeError(f"{path}: cannot be replaced: {error}", str(path)) from error
+    with stream:
+        _lock(stream, str(path))
 
 
 def _child_name(parent: Path) -> str:

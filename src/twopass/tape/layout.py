@@ -5,171 +5,27 @@ structure: one column a leaf. A value of another structure, dtype or shape does 
 which ends the block. Nothing is cast: a value comes back with the containers, kinds,
 dtypes and shapes that it had.
 
-How a leaf's column is stored follows from its kind:
-
-- ``ndarray``, ``numpy``, ``torch``: ``(N, *shape)`` in the dtype as sent; ``uint8``
-  bytes ``(N, nbytes)`` for dtypes that safetensors lacks; bfloat16 as its 16 bits.
-- ``int``: ``(N,)`` i64; where a value does not fit, a text column of decimal texts.
-- ``float``, ``bool``: ``(N,)`` f64 and bool. ``none`` has no column.
-- ``str``, ``bytes``, ``value``, ``jsonable``: a text column, which is the UTF-8 JSON
-  list of N values as ``uint8``. ``value`` is a whole nested value as
-  :mod:`twopass.tape.values` writes it, ``jsonable`` one that only its space can read.
+How a leaf's column is stored follows from its kind: see :mod:`twopass.tape.leaf`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
 import numpy as np
 
 from twopass.errors import UnsupportedValueError
-from twopass.tape.values import (
-    decode_value,
-    encode_value,
-    parse_json,
-    plain_dtype,
-    to_json,
-)
-from twopass.trees import Kind, Path, format_path, kind_of
+from twopass.tape.leaf import Leaf, Restore
+from twopass.tape.values import decode_value, encode_value
+from twopass.trees import MAX_DEPTH, Kind, Path, check_depth, format_path
 
 __all__ = ["MISFIT", "Layout", "Leaf", "Restore"]
 
 MISFIT: Any = object()
 """What a layout packs a value to that it does not fit."""
-
-_ARRAYS = ("ndarray", "numpy", "torch")
-_TEXTS = ("str", "bytes", "value", "jsonable")
-_KINDS = (*_ARRAYS, *_TEXTS, "int", "float", "bool", "none")
-# What every release of safetensors that we allow can store.
-_STORABLE = frozenset(
-    ["<f8", "<f4", "<f2", "<i8", "<i4", "<i2", "|i1", "<u8", "<u4", "<u2", "|u1", "|b1"]
-)
-_REMEDY = "send numbers, text, None, NumPy arrays or tensors in dicts, tuples and lists"
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """One leaf of a layout.
-
-    Attributes:
-        column: Name of its column.
-        kind: See the module's docstring.
-        dtype: NumPy's ``dtype.str``, or ``bfloat16``; empty for Python values.
-        shape: Of one value.
-        device: Where a tensor lived, such as ``cuda:0``; empty for everything else.
-    """
-
-    column: str
-    kind: Kind
-    dtype: str = ""
-    shape: tuple[int, ...] = ()
-    device: str = ""
-
-    def fits(self, value: Any) -> bool:
-        """Tell whether ``value`` has this leaf's kind, dtype and shape."""
-        if kind_of(value) != self.kind:
-            return False
-        if self.kind in _ARRAYS:
-            return _dtype_of(value) == self.dtype and tuple(value.shape) == self.shape
-        return True
-
-    def raw(self, value: Any) -> Any:
-        """Detach ``value`` from its owner, as cheaply as its kind allows."""
-        if self.kind == "torch":
-            # Stays on its device: a copy to the host for each step would stall a GPU.
-            return value.detach().clone()
-        if self.kind in _ARRAYS:
-            return value.tobytes()
-        return int(value) if self.kind == "int" else value
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of one value; 0 where that is not known beforehand."""
-        return int(np.prod(self.shape)) * self._item.itemsize if self.dtype else 0
-
-    @property
-    def _item(self) -> np.dtype[Any]:
-        return _dtype("<i2" if self.dtype == "bfloat16" else self.dtype)
-
-    def column_of(self, raws: Sequence[Any]) -> np.ndarray[Any, Any]:
-        """Stack raw values to this leaf's column."""
-        if self.kind in _TEXTS:
-            return _text_column(
-                list(raws)
-                if self.kind in ("value", "jsonable")
-                else [encode_value(raw) for raw in raws]
-            )
-        if self.kind == "int":
-            return _int_column(raws)
-        if self.kind in ("float", "bool"):
-            return np.array(raws, np.float64 if self.kind == "float" else np.bool_)
-        data = _tensor_bytes(raws) if self.kind == "torch" else b"".join(raws)
-        column = np.frombuffer(data, self._item).reshape(len(raws), *self.shape)
-        return column if column.dtype.str in _STORABLE else _as_bytes(column)
-
-    def is_text(self, column: np.ndarray[Any, Any] | None) -> bool:
-        """Tell whether ``column`` is a text column."""
-        if self.kind == "int":
-            return column is not None and column.dtype == np.uint8
-        return self.kind in _TEXTS
-
-    def values(self, column: np.ndarray[Any, Any] | None) -> Any:
-        """Return the values of a column, one a step; arrays are read-only views.
-
-        Raises:
-            KeyError, TypeError, ValueError: The column does not suit the leaf.
-        """
-        if column is None:
-            raise KeyError(self.column)
-        if self.is_text(column):
-            items = parse_json(column.tobytes())
-            return [self._from_text(item) for item in items]
-        if self.kind in _ARRAYS:
-            item = self._item
-            if column.dtype != item:
-                column = column.reshape(len(column), -1).view(item)
-            return column.reshape(len(column), *self.shape)
-        expected = {"int": "<i8", "float": "<f8", "bool": "|b1"}[self.kind]
-        if column.dtype.str != expected or column.ndim != 1:
-            raise ValueError(f"{self.column}: {column.dtype} is not a {self.kind}")
-        return column.tolist()
-
-    def at(self, values: Any, step: int) -> Any:
-        """Return the value of one step; an array without dimensions stays an array."""
-        value = values[step]
-        return np.asarray(value) if self.kind in ("ndarray", "torch") else value
-
-    def _from_text(self, item: Any) -> Any:
-        return int(item) if self.kind == "int" else decode_value(item)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the leaf as JSON values."""
-        fields = {"column": self.column, "kind": self.kind}
-        extra = {"dtype": self.dtype, "shape": list(self.shape), "device": self.device}
-        return {**fields, **{key: value for key, value in extra.items() if value}}
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Leaf:
-        """Rebuild a leaf, checking every field.
-
-        Raises:
-            KeyError, TypeError, ValueError: The value describes no leaf.
-        """
-        kind, dtype = value["kind"], value.get("dtype", "")
-        shape = tuple(value.get("shape", ()))
-        if kind not in _KINDS or not all(type(n) is int and n >= 0 for n in shape):
-            raise ValueError(f"{value!r} describes no leaf")
-        if kind in _ARRAYS and dtype != "bfloat16":
-            plain_dtype(dtype)
-        return cls(str(value["column"]), kind, dtype, shape, value.get("device", ""))
-
-
-Restore = Callable[[Leaf, Any], Any]
-"""Turns a leaf's stored value into what was sent (tensors, values of a space)."""
 
 
 @dataclass(frozen=True)
@@ -255,7 +111,7 @@ class Layout:
     def to_json(self) -> dict[str, Any]:
         """Return the layout as JSON values."""
         leaves = [leaf.to_json() for leaf in self.leaves]
-        return {"template": self.template, "leaves": leaves}
+        return {"template": _template_to_json(self.template), "leaves": leaves}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Layout:
@@ -265,21 +121,29 @@ class Layout:
             KeyError, TypeError, ValueError: The value describes no layout.
         """
         leaves = tuple(Leaf.from_json(leaf) for leaf in value["leaves"])
-        _build(value["template"], [None] * len(leaves))
-        return cls(value["template"], leaves)
+        if len({leaf.column for leaf in leaves}) < len(leaves):
+            raise ValueError("two leaves share a column")
+        found: list[int] = []
+        template = _template_from_json(value["template"], found)
+        if found != list(range(len(leaves))):
+            raise ValueError(f"a template of the leaves {found[:9]}")
+        return cls(template, leaves)
 
 
 def _template(value: Any, root: str, path: Path, found: list[Leaf]) -> Any:
+    check_depth(path, root)
     if type(value) is dict or _is_ordered_dict(value):
         for key in value:
             if type(key) not in (str, int):
-                raise UnsupportedValueError(format_path(root, path), key, _REMEDY)
+                where = f"a key of {format_path(root, path)}"
+                raise UnsupportedValueError(where, key, "use text and int as keys")
         pairs = value.items()
         return {"dict": [[k, _template(v, root, (*path, k), found)] for k, v in pairs]}
     if type(value) in (tuple, list):
         items = [_template(v, root, (*path, i), found) for i, v in enumerate(value)]
         return {type(value).__name__: items}
-    found.append(_leaf_of(value, root, path))
+    column = _column_name(root, path, {leaf.column for leaf in found})
+    found.append(Leaf.of(value, column, format_path(root, path)))
     return len(found) - 1
 
 
@@ -287,32 +151,42 @@ def _is_ordered_dict(value: Any) -> bool:
     return isinstance(value, dict) and type(value).__name__ == "OrderedDict"
 
 
-def _leaf_of(value: Any, root: str, path: Path) -> Leaf:
-    kind = kind_of(value)
-    column = "/".join([root, *(quote(str(key), safe="") for key in path)])
-    if kind not in _KINDS:
-        raise UnsupportedValueError(format_path(root, path), value, _REMEDY)
-    if kind not in _ARRAYS:
-        return Leaf(column, kind)
-    dtype = _dtype_of(value)
-    if dtype != "bfloat16":
-        item = np.dtype(dtype)
-        if item.hasobject or item.names or not item.itemsize:
-            raise UnsupportedValueError(format_path(root, path), value, _REMEDY)
-    device = str(value.device) if kind == "torch" else ""
-    return Leaf(column, kind, dtype, tuple(value.shape), device)
+def _column_name(root: str, path: Path, taken: set[str]) -> str:
+    keys = (quote(str(key), safe="", errors="surrogatepass") for key in path)
+    column = "/".join([root, *keys])
+    while column in taken:  # the keys 1 and "1"
+        column += "~"
+    return column
 
 
-def _dtype_of(value: Any) -> str:
-    if isinstance(value, np.ndarray | np.generic):
-        return value.dtype.str
-    name = str(value.dtype).removeprefix("torch.")
-    return name if name == "bfloat16" else np.dtype(name).str
+def _template_to_json(template: Any) -> Any:
+    if type(template) is int:
+        return template
+    [(container, children)] = template.items()
+    if container == "dict":
+        pairs = [[encode_value(k), _template_to_json(child)] for k, child in children]
+        return {"dict": pairs}
+    return {container: [_template_to_json(child) for child in children]}
 
 
-@lru_cache
-def _dtype(text: str) -> np.dtype[Any]:
-    return plain_dtype(text)
+def _template_from_json(value: Any, found: list[int], depth: int = 0) -> Any:
+    """Rebuild a template, noting the leaves that it names in the order of the walk."""
+    if type(value) is int:
+        found.append(value)
+        return value
+    [(container, children)] = value.items()
+    if depth > MAX_DEPTH or type(children) is not list:
+        raise ValueError("a template that is no tree")
+    if container in ("tuple", "list"):
+        items = [_template_from_json(child, found, depth + 1) for child in children]
+        return {container: items}
+    if container != "dict":
+        raise ValueError(f"{container!r} is no container")
+    keys = [decode_value(key) for key, _ in children]
+    if not all(type(k) in (str, int) for k in keys) or len(set(keys)) < len(keys):
+        raise ValueError("keys that no dictionary has")
+    items = [_template_from_json(child, found, depth + 1) for _, child in children]
+    return {"dict": [list(pair) for pair in zip(keys, items, strict=True)]}
 
 
 def _match(template: Any, value: Any, leaves: Sequence[Leaf], raws: list[Any]) -> bool:
@@ -342,37 +216,4 @@ def _build(template: Any, leaves: list[Any]) -> Any:
     if container == "dict":
         return {key: _build(child, leaves) for key, child in children}
     items = [_build(child, leaves) for child in children]
-    if container not in ("tuple", "list"):
-        raise ValueError(f"{container!r} is no container")
     return tuple(items) if container == "tuple" else items
-
-
-def _text_column(items: list[Any]) -> np.ndarray[Any, Any]:
-    return np.frombuffer(to_json(items), np.uint8)
-
-
-def _int_column(raws: Sequence[int]) -> np.ndarray[Any, Any]:
-    try:
-        return np.array(raws, np.int64)
-    except OverflowError:
-        return _text_column([str(raw) for raw in raws])
-
-
-def _tensor_bytes(raws: Sequence[Any]) -> bytes:
-    stacked = raws[0].new_empty((len(raws), *raws[0].shape))
-    for index, raw in enumerate(raws):
-        stacked[index] = raw
-    host = stacked.cpu()
-    if str(host.dtype) == "torch.bfloat16":
-        host = host.view(_int16(host))
-    return bytes(host.numpy().tobytes())
-
-
-def _int16(tensor: Any) -> Any:
-    # `torch.int16` without importing torch, which this module must not do.
-    return tensor.new_empty(0).short().dtype
-
-
-def _as_bytes(column: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    count = len(column)
-    return np.frombuffer(column.tobytes(), np.uint8).reshape(count, -1)

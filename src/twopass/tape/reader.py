@@ -66,6 +66,8 @@ def read_tape(path: str | Path, *, strict: bool = False) -> Tape:
                 assembly.add(record)
     except (CorruptTapeError, IncompleteTapeError) as error:
         problem = error
+    except OSError as error:
+        raise TapeError(f"{path}: cannot read: {error}", path) from error
     if problem is None and not assembly.sealed:
         problem = IncompleteTapeError(f"{path}: the recording was never closed", path)
     if problem and (strict or assembly.header is None):
@@ -122,25 +124,28 @@ def _scan(path: str) -> Iterator[tuple[int, Record]]:
 def _opened(path: str) -> BinaryIO:
     try:
         return Path(path).open("rb")
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise TapeError(f"{path}: cannot open: {error}", path) from error
 
 
 def _check_profile(stream: BinaryIO, path: str) -> None:
     magic = stream.read(len(MCAP0_MAGIC))
     if magic != MCAP0_MAGIC:
-        raise NotATapeError(f"{path} is not a tape: it begins with {magic!r}", path)
+        raise _not_a_tape(path, f"it begins with {magic!r}" if magic else "it is empty")
     try:
         opcode, length = struct.unpack("<BQ", stream.read(9))
         if opcode != Opcode.HEADER or length > 4096:
             raise ValueError("no header")
         profile = FileHeader.read(ReadDataStream(BytesIO(stream.read(length)))).profile
     except _DAMAGE as error:
-        raise NotATapeError(f"{path} is not a tape: no MCAP header", path) from error
+        raise _not_a_tape(path, "it has no MCAP header") from error
     if profile != "twopass":
-        raise NotATapeError(
-            f"{path} is not a tape: an MCAP file with the profile {profile!r}", path
-        )
+        raise _not_a_tape(path, f"it is an MCAP file with the profile {profile!r}")
+
+
+def _not_a_tape(path: str, what: str) -> NotATapeError:
+    remedy = "a tape is written by `twopass record` or a ReplayRecorder"
+    return NotATapeError(f"{path} is not a tape: {what}; {remedy}", path)
 
 
 def _chunks(stream: BinaryIO, path: str) -> Iterator[tuple[int, bytes]]:

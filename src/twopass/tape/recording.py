@@ -242,7 +242,9 @@ class Recording:
         }
         if self._reset.digest is None:
             del columns["digest"]
-        columns["reward"] = _reward_column(self.rewards, self._length)
+        columns["reward"] = _reward_column(
+            self.rewards, self._length, np.shape(self._total)
+        )
         columns.update(self.actions.columns(self.sent))
         if self.observations:
             columns.update(self.observations.columns(self.seen))
@@ -293,6 +295,7 @@ class Recording:
 
     def close(self) -> None:
         """Seal the tape."""
+        self.flush()
         self._sink.write(Seal(self._episodes, self._steps))
         self._sink.close()
 
@@ -315,11 +318,23 @@ def _joined(parts: list[Array]) -> Array:
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
-def _reward_column(rewards: list[Any], first_step: int) -> Array:
+def _reward_column(
+    rewards: list[Any], first_step: int, before: tuple[int, ...]
+) -> Array:
+    kinds = set(map(type, rewards))
+    # NumPy would make numbers of text, and NaN of None.
+    column = None if kinds & {str, bytes, type(None)} else _numbers(rewards)
+    if column is not None and (not first_step or column.shape[1:] == before):
+        return column
+    names = sorted(kind.__name__ for kind in kinds)
+    where = f"reward (steps {first_step + 1} to {first_step + len(rewards)})"
+    remedy = f"an environment must return one number a step, not {names}"
+    raise UnsupportedValueError(where, rewards[0], remedy)
+
+
+def _numbers(rewards: list[Any]) -> Array | None:
     try:
-        return np.array(rewards, np.float64)
-    except (TypeError, ValueError) as error:
-        kinds = sorted({type(reward).__name__ for reward in rewards})
-        where = f"reward (steps {first_step + 1} to {first_step + len(rewards)})"
-        remedy = f"an environment must return one number a step, not {kinds}"
-        raise UnsupportedValueError(where, rewards[0], remedy) from error
+        column = np.array(rewards, np.float64)
+    except (TypeError, ValueError):
+        return None
+    return column if column.ndim <= 2 else None

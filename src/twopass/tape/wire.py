@@ -11,6 +11,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from twopass.errors import TapeVersionError
+from twopass.tape.fields import check_field
 from twopass.tape.layout import Layout
 from twopass.tape.records import (
     FORMAT,
@@ -45,7 +46,6 @@ _TYPES: dict[str, Any] = {
     "/seal": Seal,
 }
 _TOPICS = {cls: topic for topic, cls in _TYPES.items()}
-_OUTCOMES = ("terminated", "truncated", "done", "abandoned", "error", "running")
 _FIXED = {
     "reward": np.float64,
     "terminated": np.bool_,
@@ -85,49 +85,25 @@ def decode_record(topic: str, data: bytes, path: str | None = None) -> Record | 
         return _decode_block(data)
     if topic not in _TYPES:
         return None
-    fields = decode_value(parse_json(data))
+    fields = parse_json(data)
+    if type(fields) is not dict:
+        raise TypeError(f"a record that is {fields!r}")
+    # The version first: a later format may hold values that this one cannot decode.
     if topic == "/header" and fields.get("format") != FORMAT:
         raise TapeVersionError(path, fields.get("format"), FORMAT)
-    if topic == "/reset" and fields["seed"] is not None:
-        fields["seed"] = int(fields["seed"])
     cls = _TYPES[topic]
     # Keys of a later twopass are ignored; missing ones take their defaults.
-    known = {key: fields[key] for key in cls.__dataclass_fields__ if key in fields}
+    known = {
+        key: decode_value(fields[key])
+        for key in cls.__dataclass_fields__
+        if key in fields
+    }
+    for key, value in known.items():
+        check_field(key, value)
+    if topic == "/reset" and known["seed"] is not None:
+        known["seed"] = int(known["seed"])
     record: Record = cls(**known)
-    _check(record)
     return record
-
-
-_COUNTS = ("episode", "length", "reset_ns", "episodes", "steps", "render_calls")
-_TEXTS = ("tape_id", "created", "parent", "observations", "flags")
-_DICTS = ("fingerprint", "metadata", "metrics")
-
-
-def _check(record: Any) -> None:
-    """Refuse fields of the wrong type, so that no later code meets them."""
-    for name in record.__dataclass_fields__:
-        value = getattr(record, name)
-        if name in _COUNTS and (type(value) is not int or value < 0):
-            raise ValueError(f"{name} is {value!r}, not a count")
-        if name in _TEXTS and type(value) is not str:
-            raise ValueError(f"{name} is {value!r}, not text")
-        if name in _DICTS and type(value) is not dict:
-            raise ValueError(f"{name} is {value!r}, not an object")
-    if isinstance(record, End) and record.outcome not in _OUTCOMES:
-        raise ValueError(f"{record.outcome!r} is no outcome")
-    if isinstance(record, Reset | Construction):
-        _check_random_state(record)
-
-
-def _check_random_state(record: Reset | Construction) -> None:
-    if not all(type(value) is int and value >= 0 for value in record.entropy):
-        raise ValueError("entropy is not a list of numbers")
-    if record.globals is not None:
-        from twopass.randomness import GlobalState
-
-        GlobalState.from_value(record.globals)
-    if isinstance(record, Reset) and type(record.digest) not in (int, type(None)):
-        raise ValueError(f"digest is {record.digest!r}")
 
 
 def _encode_block(block: StepBlock) -> bytes:
@@ -161,11 +137,11 @@ def _decode_block(data: bytes) -> StepBlock:
 
 
 def _check_block(block: StepBlock) -> None:
-    for name, dtype in _FIXED.items():
-        if block.columns[name].dtype != dtype or block.columns[name].ndim < 1:
+    optional = {"digest": np.uint64} if "digest" in block.columns else {}
+    for name, dtype in {**_FIXED, **optional}.items():
+        column = block.columns[name]
+        if column.dtype != dtype or not 1 <= column.ndim <= 1 + (name == "reward"):
             raise ValueError(f"column {name} has the wrong type")
-    if "digest" in block.columns and block.columns["digest"].dtype != np.uint64:
-        raise ValueError("column digest has the wrong type")
     for column in block.columns.values():
         column.flags.writeable = False
     layouts = [block.actions, *([block.observations] if block.observations else [])]

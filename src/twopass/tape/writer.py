@@ -8,8 +8,8 @@ The page ``docs/tape-format.md`` is the specification.
 
 from __future__ import annotations
 
-import os
 import time
+import uuid
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from mcap.writer import CompressionType, Writer
 
 from twopass.errors import TapeError
-from twopass.tape.file import TapeFile
+from twopass.tape.file import TapeFile, check_unlocked
 from twopass.tape.records import FORMAT, Record, Seal
 from twopass.tape.wire import CHANNELS, encode_record
 
@@ -68,10 +68,13 @@ class TapeWriter:
         Raises:
             TapeError: The file cannot be written; what was written before stays.
         """
+        self._leave_parent()
+        self._append(record)
+
+    def _leave_parent(self) -> None:
         fork = self._file.leave_parent()
         if fork is not None:
             self._append(fork)
-        self._append(record)
 
     def _append(self, record: Record) -> None:
         topic, data = encode_record(record)
@@ -95,6 +98,7 @@ class TapeWriter:
         """
         from twopass.tape.reader import read_records
 
+        self._leave_parent()
         return read_records(self.path)
 
     def close(self) -> None:
@@ -125,12 +129,14 @@ def save_tape(tape: Tape, path: str | Path, *, overwrite: bool = False) -> Path:
     path = Path(path)
     if path.exists() and not overwrite:
         raise TapeError(f"{path} exists; pass overwrite=True to replace it", str(path))
-    partial = path.with_name(f".{path.name}.{os.getpid()}.part")
+    partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
-        writer = TapeWriter(partial, overwrite=True)
-        for record in tape_records(tape):
-            writer.write(record)
-        writer.close()
+        writer = TapeWriter(partial)
+        try:
+            for record in tape_records(tape):
+                writer.write(record)
+        finally:
+            writer.close()
         _publish(partial, path, overwrite=overwrite)
     finally:
         partial.unlink(missing_ok=True)
@@ -151,7 +157,7 @@ def tape_records(tape: Tape) -> list[Record]:
 
 def _publish(partial: Path, path: Path, *, overwrite: bool) -> None:
     if overwrite:
-        partial.replace(path)
+        _replace(partial, path)
         return
     try:
         # A hard link fails where a rename would replace what has appeared meanwhile.
@@ -162,3 +168,12 @@ def _publish(partial: Path, path: Path, *, overwrite: bool) -> None:
         ) from error
     except OSError:
         partial.rename(path)  # a file system without hard links
+
+
+def _replace(partial: Path, path: Path) -> None:
+    if path.exists():
+        check_unlocked(path)
+    try:
+        partial.replace(path)
+    except OSError as error:
+        raise TapeError(f"{path}: cannot be replaced: {error}", str(path)) from error

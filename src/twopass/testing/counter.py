@@ -15,7 +15,7 @@ _HEIGHT = 32
 _BLACK, _WHITE = 16, 240
 
 
-class CounterEnv(gym.Env[np.ndarray[Any, Any], int]):
+class CounterEnv(gym.Env[np.ndarray[Any, Any], Any]):
     """Count steps, and draw the number as bars that survive every encoder.
 
     A film of it shows which frames are missing, doubled or out of order:
@@ -64,7 +64,7 @@ class CounterEnv(gym.Env[np.ndarray[Any, Any], int]):
         return self._observe(), {}
 
     def step(
-        self, action: int
+        self, action: Any
     ) -> tuple[np.ndarray[Any, Any], SupportsFloat, bool, bool, dict[str, Any]]:
         """Count one step; the action does nothing."""
         self.steps += 1

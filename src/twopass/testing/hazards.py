@@ -385,12 +385,12 @@ class StaleFrame(Base):
     episode's start, since it is made where nothing was rendered before.
     """
 
-    _drawn: tuple[int, Any] = (-1, None)
+    def __init__(self, render_mode: str | None = None) -> None:
+        super().__init__(render_mode)
+        self._drawn: dict[int, Array] = {}
 
     def _draw(self) -> Any:
-        if self._drawn[0] != self.t:
-            self._drawn = (self.t, _gray(self.level()))
-        return self._drawn[1]
+        return self._drawn.setdefault(self.t, _gray(self.level()))
 
     def level(self) -> int:
         """Return the brightness that a true picture has now."""
