@@ -19,20 +19,23 @@ import structlog
 from twopass.actions import restored
 from twopass.digest import Digester
 from twopass.divergence import Comparison, Tolerance
-from twopass.errors import PlaybackError
+from twopass.errors import PlaybackError, TapeError
 from twopass.policies import Policy, as_agent
+from twopass.replay import episode_index
 from twopass.report import PlaybackReport
 from twopass.resets import check_seed
 from twopass.scribe import Scribe, make_header
 from twopass.tape import Tape
 from twopass.tape.recording import pack_facts
 from twopass.tape.records import Reset
-from twopass.trees import copied
+from twopass.tape.values import encode_value
+from twopass.trees import copied, own_numbers
 
 __all__ = ["PlaybackAgent", "RecordingAgent"]
 
 log = structlog.get_logger("twopass")
 _clock = time.perf_counter_ns
+_NOTHING: Any = object()
 
 
 class RecordingAgent:
@@ -82,18 +85,18 @@ class RecordingAgent:
         overwrite: bool = False,
     ) -> None:
         self._space = env.action_space if env is not None else None
-        self._agent = as_agent(agent, self._space)  # type: ignore[arg-type]  # only "random" needs it
+        self._agent = as_agent(agent, self._space)
         self._seeds: Iterator[int | None] = iter(seeds)
         self._next: dict[str, Any] | None = None
         self._scribe = Scribe(
             make_header(env, flags="done"),
-            str(path) if path else None,
+            None if path is None else str(path),
             overwrite=overwrite,
             space=self._space,
         )
         self._recording = self._scribe.recording
         self._digest = Digester("observation")
-        self._sent: Any = None
+        self._sent: Any = _NOTHING
         self._policy_ns = self._answered = self._left = 0
         self._closed = False
 
@@ -105,12 +108,23 @@ class RecordingAgent:
     def expect(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> None:
-        """Say with what the harness will reset the environment next."""
+        """Say with what the harness will reset the environment next.
+
+        Raises:
+            UnsupportedValueError: The seed is none, or an option cannot be stored.
+        """
         check_seed(seed)
+        encode_value(options, "options")
         self._next = {"seed": seed, "options": copied(options)}
 
     def reset(self, observation: Any, info: dict[str, Any]) -> None:
-        """Begin an episode, and forward the call."""
+        """Begin an episode, and forward the call.
+
+        Raises:
+            TapeError: The recording was closed.
+        """
+        if self._closed:
+            raise TapeError("the agent was closed; make a new one", self._scribe.path)
         self._leave()
         told = self._next or {"seed": next(self._seeds, None), "options": None}
         self._next = None
@@ -131,7 +145,13 @@ class RecordingAgent:
         self._policy_ns = self._left - started
 
     def step(self) -> Any:
-        """Forward the call, and keep a copy of the action."""
+        """Forward the call, and keep a copy of the action.
+
+        Raises:
+            gymnasium.error.ResetNeeded: No episode has begun.
+        """
+        if not self._recording.running:
+            raise gym.error.ResetNeeded("call reset before step: it begins an episode")
         started = _clock()
         try:
             action = self._agent.step()
@@ -146,14 +166,22 @@ class RecordingAgent:
     def update(
         self, observation: Any, reward: Any, done: bool, info: dict[str, Any]
     ) -> None:
-        """Record what the action did, and forward the call."""
+        """Record what the action did, and forward the call.
+
+        Raises:
+            PlaybackError: No action was asked for since the last update.
+            UnsupportedValueError: The observation or the reward cannot be stored.
+        """
+        if self._sent is _NOTHING:
+            raise PlaybackError("call step before update: it gives the action")
         step_ns = _clock() - self._answered
         recording = self._recording
         digest = self._digest(observation)
-        cut = bool(done and info.get("TimeLimit.truncated", False))
+        cut = _was_cut(done, info)
         ended = bool(done) and not cut
         facts = pack_facts(ended, cut, digest, self._policy_ns, step_ns)
-        recording.append(self._sent, reward, facts)
+        recording.append(self._sent, own_numbers(reward, "reward"), facts)
+        self._sent = _NOTHING
         started = _clock()
         self._agent.update(observation, reward, done, info)
         self._policy_ns = _clock() - started
@@ -165,8 +193,10 @@ class RecordingAgent:
         if self._closed:
             return
         self._closed = True
-        self._leave()
-        self._scribe.close()
+        try:
+            self._leave()
+        finally:
+            self._scribe.close()
 
     def __enter__(self) -> RecordingAgent:
         return self
@@ -182,6 +212,7 @@ class RecordingAgent:
         self.close()
 
     def _leave(self) -> None:
+        self._sent = _NOTHING
         if self._recording.running:
             if not self._recording.ended:
                 self._recording.finish("abandoned")
@@ -204,6 +235,7 @@ class PlaybackAgent:
         reports: One report for each episode that is over.
 
     Raises:
+        PlaybackError: The tape has no such episode.
         TapeError: The file cannot be opened as a tape.
     """
 
@@ -217,7 +249,7 @@ class PlaybackAgent:
     ) -> None:
         self.tape = tape if isinstance(tape, Tape) else Tape.load(tape)
         self.reports: list[PlaybackReport] = []
-        self._next = episode
+        self._next = episode_index(self.tape, episode)
         self._tolerance = Tolerance(rtol, atol)
         self._comparison: Comparison | None = None
         self._asked = 0
@@ -230,6 +262,8 @@ class PlaybackAgent:
         Raises:
             PlaybackError: No episode has begun.
         """
+        if self._comparison is None and self.reports:
+            return self.reports[-1]
         comparison = self._running
         return PlaybackReport(
             comparison.verdict,
@@ -278,7 +312,7 @@ class PlaybackAgent:
         if comparison.steps >= comparison.episode.length:
             comparison.overrun()
         else:
-            cut = bool(done and info.get("TimeLimit.truncated", False))
+            cut = _was_cut(done, info)
             comparison.flags = "done"
             comparison.step(observation, reward, bool(done) and not cut, cut)
         self._announce()
@@ -305,3 +339,8 @@ class PlaybackAgent:
         if first is not None and not self._logged:
             self._logged = True
             log.warning("divergence", tape=self.tape.path, **first.to_dict())
+
+
+def _was_cut(done: Any, info: Any) -> bool:
+    """Tell a time limit from an end, where a harness passes on what its env says."""
+    return bool(done and isinstance(info, dict) and info.get("TimeLimit.truncated"))

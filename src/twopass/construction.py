@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeAlias
 
 import gymnasium as gym
@@ -29,6 +29,7 @@ __all__ = [
     "make_captured",
     "make_replayed",
     "source_of",
+    "undrawn",
 ]
 
 EnvSource: TypeAlias = str | EnvSpec | Callable[..., gym.Env[Any, Any]]
@@ -63,10 +64,23 @@ def make(source: EnvSource, render_mode: str | None = None) -> gym.Env[Any, Any]
 
 def _registered(source: str | EnvSpec, mode: dict[str, Any]) -> gym.Env[Any, Any]:
     try:
-        env: gym.Env[Any, Any] = gym.make(source, **mode)
-    except gym.error.Error as error:
+        env: gym.Env[Any, Any] = gym.make(_without_own(source), **mode)
+    except (gym.error.Error, ImportError) as error:
         raise PlaybackError(f"cannot make {_name(source)!r}: {error}") from error
     return env
+
+
+def _without_own(source: str | EnvSpec) -> str | EnvSpec:
+    """Leave wrappers of twopass out of a spec: a second recorder would take the path."""
+    if isinstance(source, str):
+        return source
+    own = copy.deepcopy(source)
+    own.additional_wrappers = tuple(
+        wrapper
+        for wrapper in source.additional_wrappers
+        if not wrapper.entry_point.startswith("twopass.")
+    )
+    return own
 
 
 def _name(source: str | EnvSpec) -> str:
@@ -79,13 +93,36 @@ def _called(source: Callable[..., Any], render_mode: str | None) -> Any:
     except (TypeError, ValueError):
         return source(render_mode)  # built in C, so nothing is known of it
     if not parameters:
-        name = getattr(source, "__name__", source)
-        raise PlaybackError(f"{name!r} takes no argument: give it one, the render mode")
-    by_name = any(p.name == "render_mode" for p in parameters) or all(
-        p.kind is p.VAR_KEYWORD for p in parameters
-    )
+        raise PlaybackError(
+            f"{_text(source)} takes no argument: give it one, the render mode"
+        )
     # By name where it can be: an environment's class has other parameters before it.
-    return source(render_mode=render_mode) if by_name else source(render_mode)
+    if _takes_by_name(parameters):
+        return source(render_mode=render_mode)
+    first = next(iter(parameters))
+    if first.kind is first.KEYWORD_ONLY or not _may_be_mode(first.default):
+        raise PlaybackError(
+            f"{_text(source)} takes no render mode: give it a parameter render_mode"
+        )
+    return source(render_mode)
+
+
+def _takes_by_name(parameters: Collection[inspect.Parameter]) -> bool:
+    named = [p for p in parameters if p.kind is not p.VAR_KEYWORD]
+    if any(p.name == "render_mode" for p in named):
+        return True
+    needed = [
+        p for p in named if p.default is p.empty and p.kind is not p.VAR_POSITIONAL
+    ]
+    return len(named) < len(parameters) and not needed
+
+
+def _may_be_mode(default: Any) -> bool:
+    return default is inspect.Parameter.empty or isinstance(default, str | None)
+
+
+def _text(source: Any) -> str:
+    return repr(getattr(source, "__name__", source))
 
 
 def make_captured(
@@ -133,6 +170,21 @@ def drawing_mode(source: EnvSource, recorded: str | None = None) -> str:
         f"{_name(source)!r} cannot be filmed: its render modes are {modes}, and none "  # type: ignore[arg-type]
         "gives arrays"
     )
+
+
+def undrawn(spec: EnvSpec) -> EnvSpec:
+    """Return ``spec`` without the render mode that an environment was made in.
+
+    What Gymnasium puts around an environment for that mode goes with it.
+    """
+    own = copy.deepcopy(spec)
+    own.kwargs.pop("render_mode", None)
+    own.additional_wrappers = tuple(
+        wrapper
+        for wrapper in own.additional_wrappers
+        if wrapper.name not in ("RenderCollection", "HumanRendering")
+    )
+    return own
 
 
 def _modes(source: EnvSource) -> list[str] | None:

@@ -34,6 +34,8 @@ __all__ = ["Digester", "digest"]
 # Above this size in bytes an array is hashed in place: the copy costs more than the
 # second call (measured with arrays from 16 B to 64 kB).
 _IN_PLACE = 1024
+_WORD = 2**63
+_REMEMBERED = (np.ndarray, np.number, np.bool_)
 
 
 class Digester:
@@ -58,7 +60,7 @@ class Digester:
         True
     """
 
-    __slots__ = ("_large", "_root", "dtype", "header", "shape")
+    __slots__ = ("_large", "_root", "_scalar", "dtype", "header", "shape")
 
     def __init__(self, root: str = "value") -> None:
         self._root = root
@@ -66,6 +68,7 @@ class Digester:
         self.shape: tuple[int, ...] = ()
         self.header = b""
         self._large: np.dtype[Any] | None = None
+        self._scalar: type | None = None
 
     def __call__(self, value: Any) -> int:
         """Return the digest of ``value``, between 0 and 2**64 - 1.
@@ -73,12 +76,18 @@ class Digester:
         Raises:
             UnsupportedValueError: A leaf has no canonical bytes.
         """
-        if type(value) is np.ndarray and value.shape == self.shape:
+        kind = type(value)
+        if kind is self._scalar:
+            return xxh3_64_intdigest(self.header + value.tobytes())
+        if kind is int and -_WORD < value < _WORD:
+            data = b"%d" % value
+            return xxh3_64_intdigest(b"\0int\0\0%d\0%b" % (len(data), data))
+        if kind is np.ndarray and value.shape == self.shape:
             if value.dtype is self.dtype:
                 return xxh3_64_intdigest(self.header + value.tobytes())
             if value.dtype is self._large and value.flags.c_contiguous:
                 state = xxh3_64(self.header)
-                state.update(value)  # type: ignore[arg-type]  # an array is a buffer
+                state.update(value)
                 return state.intdigest()
         return self._slow(value)
 
@@ -89,18 +98,24 @@ class Digester:
             header, data = _leaf_bytes(format_path("", path), leaf, where)
             state.update(header)
             state.update(data)
-        if type(value) is np.ndarray and value.dtype.byteorder in "=|":
+        if isinstance(value, _REMEMBERED) and value.dtype.byteorder in "=|":
             self._remember(value)
         return state.intdigest()
 
-    def _remember(self, array: np.ndarray[Any, Any]) -> None:
+    def _remember(self, array: np.ndarray[Any, Any] | np.generic) -> None:
+        kind = "ndarray" if isinstance(array, np.ndarray) else "numpy"
+        self.header = _header("", kind, array.dtype.str, str(array.shape))
+        self.dtype = self._large = self._scalar = None
+        if type(array) is not np.ndarray:
+            # The class of a NumPy number is its dtype; subclasses of arrays have none.
+            self._scalar = type(array) if kind == "numpy" else None
+            return
         small = array.nbytes <= _IN_PLACE
         # xxhash cannot read dates and texts in place.
         in_place = not small and array.dtype.kind in "biufc"
         self.dtype = array.dtype if small else None
         self._large = array.dtype if in_place else None
         self.shape = array.shape
-        self.header = _header("", "ndarray", array.dtype.str, str(array.shape))
 
 
 def digest(value: Any, root: str = "value") -> int:

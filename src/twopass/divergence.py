@@ -12,14 +12,16 @@ caller gave one, makes near values *close* instead of diverged.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from twopass.digest import Digester
+from twopass.errors import UnsupportedValueError
 from twopass.tape import Episode
 from twopass.tape.values import strict_json
-from twopass.trees import Path, format_path, leaves
+from twopass.trees import Path, format_path, leaves, own_numbers
 
 __all__ = ["EXACT", "Comparison", "Divergence", "Field", "Tolerance", "Verdict"]
 
@@ -76,10 +78,20 @@ class Tolerance:
     """How far apart values may be and still be *close*: ``atol + rtol * |recorded|``.
 
     The default is to the bit.
+
+    Raises:
+        UnsupportedValueError: One is no non-negative number.
     """
 
     rtol: float = 0.0
     atol: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("rtol", "atol"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or not float(value) >= 0:
+                where = f"{name}={value!r}"
+                raise UnsupportedValueError(where, value, "give a number from 0 on")
 
     def __bool__(self) -> bool:
         return self.rtol > 0 or self.atol > 0
@@ -106,6 +118,7 @@ class Comparison:
         first: The first divergence.
         close: Whether a value was near and not equal.
         steps: Steps compared.
+        begun: Whether the reset was compared.
     """
 
     episode: Episode
@@ -114,6 +127,7 @@ class Comparison:
     first: Divergence | None = None
     close: bool = False
     steps: int = 0
+    begun: bool = False
     _digest: Digester = field(default_factory=lambda: Digester("observation"))
 
     @property
@@ -127,6 +141,7 @@ class Comparison:
         """Compare the observation that ``reset`` returned."""
         reset = self.episode.reset
         self._observation(0, reset.digest, reset.observation, observation)
+        self.begun = True
 
     def step(
         self, observation: Any, reward: Any, terminated: bool, truncated: bool
@@ -138,15 +153,17 @@ class Comparison:
             that no further step makes sense.
         """
         index = self.steps
-        self.steps += 1
         if self.first is None:
             self._step_observation(index, observation)
             self._reward(index, reward)
-        return self._ends(index, bool(terminated), bool(truncated))
+        over = self._ends(index, bool(terminated), bool(truncated))
+        self.steps += 1
+        return over
 
     def raised(self, error: BaseException) -> None:
         """Note that the environment raised where it had not."""
-        self._diverge(self.steps + 1, "error", None, f"{type(error).__name__}: {error}")
+        step = self.steps + 1 if self.begun else 0
+        self._diverge(step, "error", None, f"{type(error).__name__}: {error}")
 
     def overrun(self) -> None:
         """Note that the replayed episode went on after the tape's end."""
@@ -184,41 +201,40 @@ class Comparison:
 
     def _values(self, step: int, recorded: Any, replayed: Any) -> None:
         found = dict(leaves(replayed))
+        near = False
         for path, before in leaves(recorded):
-            now = found.get(path)
+            now = found.pop(path, None)
             if _same(before, now):
                 continue
-            if _numbers(before, now) and self.tolerance.accepts(before, now):
-                self.close = True
-                continue
-            self._diverge_at(step, path, before, now)
-            return
-        if not self.close and not self.first:
+            if not (_numbers(before, now) and self.tolerance.accepts(before, now)):
+                self._diverge_at(step, path, before, now)
+                return
+            near = True
+        if found or not near:  # leaves that are new, or that only the digest tells
             self._diverge(step, "observation", _kinds(recorded), _kinds(replayed))
+        self.close = self.close or near
 
     def _diverge_at(self, step: int, path: Path, before: Any, now: Any) -> None:
-        error = None
-        if _numbers(before, now):
-            difference = np.abs(np.subtract(now, before, dtype=np.float64))
-            error = float(np.max(difference, initial=0.0))
+        error = _apart(before, now) if _numbers(before, now) else None
+        recorded, replayed = _plain(before), _plain(now)
+        if recorded == replayed and _kind(before) != _kind(now):
+            recorded, replayed = _kind(before), _kind(now)
         self.first = Divergence(
             self.episode.index,
             step,
             "observation",
-            _plain(before),
-            _plain(now),
+            recorded,
+            replayed,
             format_path("observation", path),
             error,
         )
 
     def _reward(self, index: int, reward: Any) -> None:
         recorded = self.episode.rewards[index]
-        if hasattr(reward, "detach"):
-            reward = reward.detach().cpu().numpy()
         try:
-            replayed = np.asarray(reward, np.float64)
-        except (TypeError, ValueError):
-            self._diverge(index + 1, "reward", _plain(recorded), repr(reward))
+            replayed = own_numbers(reward, "reward")
+        except UnsupportedValueError:
+            self._diverge(index + 1, "reward", _plain(recorded), _plain(reward))
             return
         if self.first or _same_numbers(recorded, replayed):
             return
@@ -227,9 +243,8 @@ class Comparison:
         ):
             self.close = True
             return
-        error = None
-        if recorded.shape == replayed.shape:
-            error = float(np.max(np.abs(replayed - recorded)))
+        same_shape = recorded.shape == replayed.shape
+        error = _apart(recorded, replayed) if same_shape else None
         self.first = Divergence(
             self.episode.index,
             index + 1,
@@ -280,6 +295,15 @@ def _numbers(before: Any, now: Any) -> bool:
     return same_shape and all(array.dtype.kind in "biuf" for array in arrays)
 
 
+def _apart(before: Any, now: Any) -> float:
+    """Return the largest absolute difference; equal infinities are not apart."""
+    before, now = np.asarray(before), np.asarray(now)
+    with np.errstate(invalid="ignore"):
+        difference = np.subtract(now, before, dtype=np.float64)
+    apart = np.where(now == before, 0.0, np.abs(difference))
+    return float(np.max(apart, initial=0.0))
+
+
 def _same_numbers(recorded: Any, replayed: Any) -> bool:
     if recorded.tobytes() == replayed.tobytes():
         return True
@@ -291,14 +315,26 @@ def _same_numbers(recorded: Any, replayed: Any) -> bool:
 
 def _kinds(value: Any) -> list[str]:
     return [
-        f"{format_path('observation', path)}: {type(leaf).__name__} "
-        f"{getattr(leaf, 'dtype', '')} {getattr(leaf, 'shape', '')}".rstrip()
+        f"{format_path('observation', path)}: {_kind(leaf)}"
         for path, leaf in leaves(value)
     ]
 
 
+def _kind(leaf: Any) -> str:
+    parts = (
+        type(leaf).__name__,
+        getattr(leaf, "dtype", ""),
+        getattr(leaf, "shape", ""),
+    )
+    return " ".join(filter(None, map(str, parts)))
+
+
 def _plain(value: Any) -> Any:
-    """Return a value short enough for a report."""
+    """Return a value short enough for a report, and as text what JSON has not."""
     value = value.tolist() if hasattr(value, "tolist") else value
     text = repr(value)
-    return value if len(text) <= 400 else f"{text[:200]} ... ({len(text)} characters)"
+    if len(text) > 400:
+        return f"{text[:200]} ... ({len(text)} characters)"
+    known = (bool, int, float, str, type(None), dict, list, tuple)
+    plain = all(isinstance(leaf, known) for _, leaf in leaves(value))
+    return value if plain else text

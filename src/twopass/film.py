@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from numbers import Real
 from pathlib import Path
 from typing import Any, TypedDict
 
@@ -143,7 +144,7 @@ def _check_mode(env: gym.Env[Any, Any]) -> None:
 
 def _fps(env: gym.Env[Any, Any]) -> float:
     fps = env.metadata.get("render_fps")
-    if isinstance(fps, int | float) and fps > 0:
+    if isinstance(fps, Real) and float(fps) > 0:
         return float(fps)
     log.warning("no_render_fps", used=DEFAULT_FPS, hint="pass fps")
     return DEFAULT_FPS

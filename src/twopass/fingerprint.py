@@ -55,8 +55,14 @@ _VARIABLES = [
     "PYOPENGL_PLATFORM",
     "PYTHONHASHSEED",
 ]
-# They check or forward, and leave actions and observations alone.
-_TRANSPARENT = ("PassiveEnvChecker", "OrderEnforcing", "ReplayRecorder")
+# They check, forward or draw, and leave actions and observations alone.
+_TRANSPARENT = (
+    "PassiveEnvChecker",
+    "OrderEnforcing",
+    "ReplayRecorder",
+    "RenderCollection",
+    "HumanRendering",
+)
 _DRAWING = ("render_mode", "render_fps", "default_camera_config")
 _DRAWING_PREFIXES = ("render_", "camera_")
 

@@ -42,6 +42,10 @@ _GLOBAL_RNG = (
     "the environment draws from the global RNG of Python or NumPy, which a policy that "
     "draws from it too disturbs"
 )
+_TOLERANCE = (
+    "the tape has digests of the observations, which are equal or not: for a tolerance "
+    'record with observations="full"'
+)
 _MODE = (
     "the render mode changes the environment: record with the same one, "
     'twopass.record(..., render_mode="rgb_array")'
@@ -169,6 +173,9 @@ class _Attempts:
             )
 
     def _hints(self, blame: Blame) -> Iterator[str]:
+        tape = self._ladder.tape
+        if self._ladder.tolerance and tape.header.observations == "digest":
+            yield _TOLERANCE
         if blame == "rendering" and self._mode != self._bare_mode:
             in_mode = self._controls.run(self.first_plan, mode=self._mode)
             if in_mode.comparison.verdict == "diverged":
@@ -176,11 +183,14 @@ class _Attempts:
         if blame == "history":
             yield 'the episode depends on those before it; use history="auto"'
         if blame in ("environment", "fingerprint"):
-            if not self._used_globals:
-                self.control(self.first_plan)
-            if self._used_globals:
-                yield _GLOBAL_RNG
-            if self._ladder.tape.construction is None:
-                yield _NOT_CAPTURED
-            yield from map(str, self.mismatches)
-            yield _CAUSES
+            yield from self._environment_hints()
+
+    def _environment_hints(self) -> Iterator[str]:
+        if not self._used_globals:
+            self.control(self.first_plan)
+        if self._used_globals:
+            yield _GLOBAL_RNG
+        if self._ladder.tape.construction is None:
+            yield _NOT_CAPTURED
+        yield from map(str, self.mismatches)
+        yield _CAUSES

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack
 
 import gymnasium as gym
+import numpy as np
 import structlog
 from gymnasium.utils import RecordConstructorArgs
 
 from twopass import fingerprint
+from twopass.construction import undrawn
 from twopass.control import Controls
 from twopass.divergence import Tolerance
 from twopass.errors import (
@@ -24,7 +26,7 @@ from twopass.film import Camera, Film, filming, open_film, preview_path
 from twopass.fingerprint import Mismatch
 from twopass.frames import FilmInfo, FrameEncoder
 from twopass.randomness import GlobalState, guarded, preserved
-from twopass.replay import EpisodeReplay, StepResult
+from twopass.replay import EpisodeReplay, StepResult, episode_index
 from twopass.report import Blame, PlaybackReport
 from twopass.tape import Tape
 
@@ -32,6 +34,7 @@ __all__ = ["OnDivergence", "Progress", "TapePlayback"]
 
 ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
+Result = TypeVar("Result")
 OnDivergence: TypeAlias = Literal["warn", "stop", "raise"]
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Called with what is being done, how much is done, and how much there is."""
@@ -56,7 +59,7 @@ class TapePlayback(
         tape: A tape, or the path of one.
         episode: Which episode.
         on_divergence: ``"warn"`` logs the first divergence and goes on, ``"stop"`` ends
-            playback there, ``"raise"`` raises.
+            :meth:`play` there, ``"raise"`` raises.
         rtol: Relative tolerance within which a value is *close*.
         atol: Absolute tolerance; observations need a tape with full ones.
         guard: Whether random state is put back after each ``render``.
@@ -101,7 +104,7 @@ class TapePlayback(
         )
         gym.Wrapper.__init__(self, env)
         self.tape = tape
-        self._index = _episode_index(tape, episode)
+        self._index = episode_index(tape, episode)
         self._on_divergence = on_divergence
         self._tolerance = Tolerance(rtol, atol)
         self._guard = guard
@@ -120,10 +123,7 @@ class TapePlayback(
     ) -> tuple[ObsType, dict[str, Any]]:
         """Reset as recorded; ``seed`` and ``options`` are ignored."""
         self._begin(None)
-        with self._own_globals():
-            result = self._running.reset()
-        self._announce()
-        return result
+        return self._called(self._running.reset)
 
     def step(self, action: ActType | None) -> StepResult:
         """Step with the tape's next action; ``action`` is ignored.
@@ -138,8 +138,15 @@ class TapePlayback(
                 f"the tape is used up: episode {self._index} has "
                 f"{replay.episode.length} steps, and {replay.position} were played"
             )
+        return self._called(replay.step)
+
+    def _called(self, call: Callable[[], Result]) -> Result:
         with self._own_globals():
-            result = replay.step()
+            try:
+                result = call()
+            except Exception as error:
+                self._running.failed(error)
+                raise
         self._announce()
         return result
 
@@ -181,11 +188,14 @@ class TapePlayback(
             The report.
 
         Raises:
-            PlaybackError: The environment does not render arrays.
+            PlaybackError: The environment does not render arrays, or both a path and
+                an encoder are given.
             EncoderError: The film cannot be written; the tape is untouched.
             DivergenceError: A step differs, with ``on_divergence="raise"``.
         """
         _check_steps(steps)
+        if path is not None and encoder is not None:
+            raise PlaybackError("give play a path or an encoder, not both")
         self._begin(steps)
         with ExitStack() as stack:
             if path is not None:
@@ -317,8 +327,9 @@ class TapePlayback(
         first = replay.comparison.first
         if first is None or self._plan != "given" or self.env.spec is None:
             return None
+        spec = undrawn(self.env.spec)
         controls = Controls(
-            self.tape, self.env.spec, self._index, self._tolerance, replay.horizon
+            self.tape, spec, self._index, self._tolerance, replay.horizon
         )
         try:
             found = controls.blame(first, self.env.render_mode if drawn else None)
@@ -328,14 +339,8 @@ class TapePlayback(
         return "fingerprint" if mismatched else found
 
 
-def _episode_index(tape: Tape, episode: int) -> int:
-    if not len(tape):
-        raise PlaybackError("the tape has no episode")
-    if isinstance(episode, bool) or not -len(tape) <= episode < len(tape):
-        raise PlaybackError(f"episode {episode}: the tape has {len(tape)} episodes")
-    return range(len(tape))[episode]
-
-
 def _check_steps(steps: Any) -> None:
-    if steps is not None and (type(steps) is not int or steps < 0):
+    if steps is None:
+        return
+    if type(steps) is bool or not isinstance(steps, int | np.integer) or steps < 0:
         raise UnsupportedValueError(f"steps={steps!r}", steps, "give a number of steps")

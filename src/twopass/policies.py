@@ -46,13 +46,13 @@ Policy: TypeAlias = Agent | Predictor | Callable[[Any], Any] | Literal["random"]
 """``"random"`` samples the action space, with a generator of its own."""
 
 
-def as_agent(policy: Policy, action_space: gym.Space[Any]) -> Agent:
+def as_agent(policy: Policy, action_space: gym.Space[Any] | None) -> Agent:
     """Return ``policy`` as an agent.
 
     Args:
         policy: A callable ``observation -> action``, an object with ``predict``, an
             agent with ``reset``, ``step`` and ``update``, or ``"random"``.
-        action_space: What ``"random"`` samples.
+        action_space: What ``"random"`` samples; the others need none.
 
     Raises:
         UnsupportedValueError: It is none of these.
@@ -65,8 +65,12 @@ def as_agent(policy: Policy, action_space: gym.Space[Any]) -> Agent:
         >>> agent.step()
         4
     """
-    if policy == "random":
+    if isinstance(policy, str) and policy == "random":
+        if action_space is None:
+            raise UnsupportedValueError("policy", policy, "pass env, which it samples")
         return RandomAgent(action_space)
+    if isinstance(policy, type):
+        raise UnsupportedValueError("policy", policy, "pass an instance of the class")
     if isinstance(policy, Agent):
         return policy
     if isinstance(policy, Predictor):

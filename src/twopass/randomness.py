@@ -20,7 +20,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -293,6 +292,7 @@ class EntropyTap:
             asked.
 
     Attributes:
+        system: What asks the system, while any tap is open.
         drawn: Every value handed out while the tap was open, in order.
 
     Example:
@@ -306,11 +306,11 @@ class EntropyTap:
 
     _lock = threading.Lock()
     _open: ClassVar[int] = 0
-    _system: ClassVar[Any] = None
+    system: ClassVar[Any] = None
 
     def __init__(self, replay: Sequence[int] = ()) -> None:
         self.drawn: list[int] = []
-        self._replay = list(replay)
+        self._replay = iter(replay)
         self._outer: EntropyTap | None = None
 
     def __enter__(self) -> EntropyTap:
@@ -318,40 +318,30 @@ class EntropyTap:
         _here.tap = self
         with self._lock:
             if not EntropyTap._open:
-                EntropyTap._system = entropy_source.randbits  # type: ignore[attr-defined]  # Cython
+                EntropyTap.system = entropy_source.randbits  # type: ignore[attr-defined]  # Cython
                 entropy_source.randbits = _randbits  # type: ignore[attr-defined]  # Cython
             EntropyTap._open += 1
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *exception: object) -> None:
         _here.tap = self._outer
         with self._lock:
             EntropyTap._open -= 1
             if not EntropyTap._open:
-                entropy_source.randbits = self._system  # type: ignore[attr-defined]  # Cython
+                entropy_source.randbits = self.system  # type: ignore[attr-defined]  # Cython
 
-    @classmethod
-    def draw(cls, bits: int, tap: EntropyTap | None) -> int:
-        """Hand out the next value: of the tap's log, of the one around, of the system."""
-        if tap is None:
-            return int(cls._system(bits))
-        position = len(tap.drawn)
-        if position < len(tap._replay):
-            value = tap._replay[position]
-        else:
-            value = cls.draw(bits, tap._outer)
-        tap.drawn.append(value)
+    def draw(self, bits: int) -> int:
+        """Hand out the next value: of the log, of the tap around, of the system."""
+        value = next(self._replay, None)
+        if value is None:
+            value = self._outer.draw(bits) if self._outer else self.system(bits)
+        self.drawn.append(value)
         return value
 
 
-_here = threading.local()
-"""Its ``tap`` is the innermost one of the running thread."""
+_here = threading.local()  # its `tap` is the innermost one of the running thread
 
 
 def _randbits(bits: int) -> int:
-    return EntropyTap.draw(bits, getattr(_here, "tap", None))
+    tap = getattr(_here, "tap", None)
+    return tap.draw(bits) if tap else EntropyTap.system(bits)  # type: ignore[no-any-return]

@@ -12,21 +12,20 @@ from gymnasium.utils import RecordConstructorArgs
 from xxhash import xxh3_64_intdigest
 
 from twopass.digest import Digester
-from twopass.errors import TapeError, UnsupportedValueError, check_choice
+from twopass.errors import TapeError, check_choice
 from twopass.resets import ResetArguments, ResetWatch, Unseeded, seeded
 from twopass.scribe import (
     Scribe,
     check_env,
     make_header,
     own_notes,
-    settled,
     solved,
 )
 from twopass.tape import Construction, Header, Recording, Tape
 from twopass.tape.recording import pack_facts
 from twopass.tape.records import Reset
 from twopass.tape.values import encode_value
-from twopass.trees import copied
+from twopass.trees import copied, own_numbers
 
 __all__ = ["ReplayRecorder"]
 
@@ -100,9 +99,8 @@ class ReplayRecorder(
         check_choice("observations", observations, ("digest", "full", "none"))
         check_choice("unseeded", unseeded, ("capture", "inject", "error"))
         notes = own_notes(metadata)
-        # Absolute: the file is made later, when the working folder may be another.
-        path = None if path is None else str(Path(path).absolute())
-        if path and not overwrite and Path(path).exists():
+        path = None if path is None else str(path)
+        if path is not None and not overwrite and Path(path).exists():
             raise TapeError(f"{path} exists; pass overwrite=True to replace it", path)
         RecordConstructorArgs.__init__(
             self,
@@ -114,6 +112,8 @@ class ReplayRecorder(
         )
         gym.Wrapper.__init__(self, env)
         self._path, self._overwrite = path, overwrite
+        # The file is made later, when the working folder may be another.
+        self._home = Path.cwd()
         self._observations, self._unseeded = observations, unseeded
         self._notes = notes
         self._recording: Any = None  # a Recording, from the first reset on
@@ -236,7 +236,7 @@ class ReplayRecorder(
             digest = self._digest(observation)
         # All that may raise comes before the first `append`: a step is kept or is not.
         if type(reward) not in _NUMBERS:
-            reward = settled(reward)
+            reward = own_numbers(reward, "reward")
         facts = pack_facts(
             terminated, truncated, digest, entered - self._returned, left - entered
         )
@@ -286,6 +286,7 @@ class ReplayRecorder(
         self._scribe = Scribe(
             self._header(),
             self._path,
+            home=self._home,
             overwrite=self._overwrite,
             space=self.env.action_space,
         )

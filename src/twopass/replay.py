@@ -11,9 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from twopass.actions import restored
 from twopass.divergence import EXACT, Comparison, Tolerance
+from twopass.errors import PlaybackError
 from twopass.randomness import (
     EntropyTap,
     GlobalState,
@@ -22,10 +24,25 @@ from twopass.randomness import (
 from twopass.tape import Episode, Tape
 from twopass.tape.records import Reset
 
-__all__ = ["EpisodeReplay", "StepResult"]
+__all__ = ["EpisodeReplay", "StepResult", "episode_index"]
 
 StepResult = tuple[Any, Any, bool, bool, dict[str, Any]]
 _clock = time.perf_counter
+
+
+def episode_index(tape: Tape, episode: Any) -> int:
+    """Return the number of an episode, counted from the end if negative.
+
+    Raises:
+        PlaybackError: The tape has no such episode.
+    """
+    if not len(tape):
+        raise PlaybackError("the tape has no episode")
+    if isinstance(episode, bool) or not isinstance(episode, int | np.integer):
+        raise PlaybackError(f"episode={episode!r}: give the number of an episode")
+    if not -len(tape) <= episode < len(tape):
+        raise PlaybackError(f"episode {episode}: the tape has {len(tape)} episodes")
+    return range(len(tape))[int(episode)]
 
 
 class EpisodeReplay:
@@ -65,7 +82,7 @@ class EpisodeReplay:
         flags = tape.header.flags
         self.comparison = Comparison(self.episode, tolerance, flags)
         length = self.episode.length
-        self.horizon = length if horizon is None else min(horizon, length)
+        self.horizon = length if horizon is None else min(int(horizon), length)
         self.position = 0
         self.over = False
         self.used_globals = self.crashed = False

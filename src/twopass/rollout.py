@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import gymnasium as gym
+import numpy as np
 
 from twopass.construction import (
     EnvSource,
@@ -28,6 +29,7 @@ from twopass.ladder import History, Ladder
 from twopass.playback import OnDivergence, Progress
 from twopass.policies import Agent, Policy, as_agent
 from twopass.recorder import Observations, ReplayRecorder
+from twopass.replay import episode_index
 from twopass.report import PlaybackReport
 from twopass.resets import Unseeded
 from twopass.tape import Tape
@@ -145,12 +147,17 @@ def record(
         raise
     recorder.built_under(construction)
     with recorder:
-        for seed in seeds:
+        for seed in map(_plain_seed, seeds):
             extra = {} if reset_options is None else {"options": reset_options}
             observation, info = recorder.reset(seed=seed, **extra)
             agent.reset(observation, info)
             _roll_out(recorder, agent, max_steps, progress)
     return recorder.tape
+
+
+def _plain_seed(seed: Any) -> Any:
+    """Return Python's integer, which Gymnasium wants, for an entry of an array."""
+    return int(seed) if isinstance(seed, np.integer) else seed
 
 
 def _roll_out(
@@ -250,11 +257,9 @@ def _ladder(
     options: PlayOptions,
 ) -> Ladder:
     tape = tape if isinstance(tape, Tape) else Tape.load(tape)
-    if not -len(tape) <= episode < len(tape):
-        raise PlaybackError(f"episode {episode}: the tape has {len(tape)} episodes")
     tolerance = Tolerance(options.pop("rtol", 0.0), options.pop("atol", 0.0))
+    index = episode_index(tape, episode)
     source = source_of(tape) if env is None else env
-    index = range(len(tape))[episode]
     return Ladder(tape, source, index, tolerance=tolerance, **options)  # type: ignore[misc]  # the rest are its own
 
 
@@ -322,4 +327,9 @@ def two_pass(
     except TwoPassError as error:
         error.result = TwoPassResult(metrics, tape, None)
         raise
+    except Exception as error:
+        # An environment that cannot be made to draw must not cost the score.
+        failed = PlaybackError(f"pass 2 raised {type(error).__name__}: {error}")
+        failed.result = TwoPassResult(metrics, tape, None)
+        raise failed from error
     return TwoPassResult(metrics, tape, report)

@@ -3,11 +3,12 @@
 - :class:`Scribe`: where the records of a tape go, and how an action gets into it.
 - :func:`make_header`, :func:`own_notes`: the head of a tape.
 - :func:`check_env`: whether an environment can be recorded.
-- :func:`settled`, :func:`solved`: what a step's reward and info say.
+- :func:`solved`: what the last step says of the episode.
 """
 
 from __future__ import annotations
 
+import os
 import uuid
 import warnings
 from datetime import UTC, datetime
@@ -15,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import numpy as np
 import structlog
 
 from twopass import fingerprint
@@ -23,14 +23,13 @@ from twopass.actions import needs_space, pack_value
 from twopass.errors import UnsupportedValueError
 from twopass.tape import Header, MemorySink, Recording, Tape, TapeWriter
 from twopass.tape.values import encode_value
-from twopass.trees import copied, host_array
+from twopass.trees import copied
 
 __all__ = [
     "Scribe",
     "check_env",
     "make_header",
     "own_notes",
-    "settled",
     "solved",
 ]
 
@@ -43,6 +42,7 @@ class Scribe:
     Args:
         header: The tape's header.
         path: The tape's file; ``None`` for memory.
+        home: The folder that a relative path is in; by default the working folder.
         overwrite: Replace an existing file.
         space: The action space, where it is known.
 
@@ -58,21 +58,26 @@ class Scribe:
         header: Header,
         path: str | None,
         *,
+        home: Path | None = None,
         overwrite: bool = False,
         space: gym.Space[Any] | None = None,
     ) -> None:
         self._writer = None
         if path is not None:
             # Absolute: it is read again when the working folder may be another.
-            where = Path(path).absolute()
+            where = Path(home or Path.cwd(), path)
             self._writer = TapeWriter(where, overwrite=overwrite)
+        self._relative = path is not None and not Path(path).is_absolute()
         self.recording = Recording(self._writer or MemorySink(), header)
         self._by_space = needs_space(space)
 
     @property
     def path(self) -> str | None:
-        """The file; in a forked process its own."""
-        return self._writer.path if self._writer else None
+        """The file, as it was given where it can be; in a forked process its own."""
+        if self._writer is None:
+            return None
+        here = f"{Path.cwd()}{os.sep}" if self._relative else ""
+        return self._writer.path.removeprefix(here)
 
     @property
     def tape(self) -> Tape:
@@ -156,23 +161,6 @@ def check_env(env: Any) -> None:
             "scored; make the environment without it and render in the second pass",
             stacklevel=3,
         )
-
-
-def settled(reward: Any) -> Any:
-    """Return a reward as an array of its own, which the environment cannot change.
-
-    Raises:
-        UnsupportedValueError: It is neither a number nor a vector of numbers.
-    """
-    values = host_array(reward, "reward") if hasattr(reward, "detach") else reward
-    try:
-        found = np.asarray(values)
-        if values is not None and found.dtype.kind in "biufO" and found.ndim <= 1:
-            return np.array(values, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        pass  # refused below, as what is no number is
-    remedy = "an environment must return one number a step, or a vector of numbers"
-    raise UnsupportedValueError("reward", reward, remedy)
 
 
 def solved(env: gym.Env[Any, Any], info: Any, recording: Recording) -> bool | None:

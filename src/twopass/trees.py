@@ -4,7 +4,7 @@
 - :func:`map_leaves` rebuilds a value with every leaf replaced.
 - :func:`format_path` writes a path as Python would index it.
 - :func:`kind_of` names what a leaf is; :func:`copied` detaches a value from its owner.
-- :func:`host_array` gives a tensor's values as an array.
+- :func:`host_array` gives a tensor's values as an array; :func:`own_numbers` a reward's.
 
 Nothing is imported but NumPy: a torch tensor is known by its class, not by ``torch``.
 """
@@ -29,6 +29,7 @@ __all__ = [
     "kind_of",
     "leaves",
     "map_leaves",
+    "own_numbers",
 ]
 
 MAX_DEPTH = 64
@@ -149,6 +150,27 @@ def host_array(tensor: Any, where: str) -> np.ndarray[Any, Any]:
         remedy = "use a dense tensor of a dtype that NumPy has"
         raise UnsupportedValueError(where, tensor, remedy) from error
     return array
+
+
+def own_numbers(value: Any, where: str) -> np.ndarray[Any, Any]:
+    """Return a number, or a vector of numbers, as a float64 array of its own.
+
+    Raises:
+        UnsupportedValueError: It is something else.
+
+    Example:
+        >>> own_numbers(True, "reward"), own_numbers([1, 2], "reward")
+        (array(1.), array([1., 2.]))
+    """
+    values = host_array(value, where) if _is_tensor(value) else value
+    try:
+        found = np.asarray(values)
+        # Objects: integers beyond 64 bits, fractions, and None, which becomes NaN.
+        if found.dtype.kind in "biufO" and found.ndim <= 1 and values is not None:
+            return np.array(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        pass  # refused below, as what is no number is
+    raise UnsupportedValueError(where, value, "use a number, or a vector of numbers")
 
 
 def copied(value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import gymnasium as gym
@@ -178,7 +179,7 @@ def test_an_mp4_has_every_frame(tmp_path):
 
 def test_another_environment_diverges_and_is_named():
     tape = twopass.record("CartPole-v1", Counting(), seeds=[1])
-    heavy = gym.spec("CartPole-v1")
+    heavy = copy.deepcopy(gym.spec("CartPole-v1"))  # the registry's own is shared
     heavy.kwargs = {"sutton_barto_reward": True}
     report = twopass.verify(tape, env=heavy)
     assert (report.verdict, report.blame) == ("diverged", "fingerprint")
