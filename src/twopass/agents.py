@@ -321,6 +321,12 @@ class PlaybackAgent:
         """End the last episode."""
         self._leave()
 
+    def __enter__(self) -> PlaybackAgent:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     @property
     def _running(self) -> Comparison:
         if self._comparison is None:

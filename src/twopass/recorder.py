@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar, Unpack
 
@@ -16,12 +17,13 @@ from twopass.errors import TapeError, check_choice
 from twopass.resets import ResetArguments, ResetWatch, Unseeded, seeded
 from twopass.scribe import (
     Scribe,
+    Uncopied,
     check_env,
     make_header,
     own_notes,
     solved,
 )
-from twopass.tape import Construction, Header, Recording, Tape
+from twopass.tape import Construction, Recording, Tape
 from twopass.tape.recording import pack_facts
 from twopass.tape.records import Reset
 from twopass.tape.values import encode_value
@@ -43,6 +45,7 @@ _NUMBERS = frozenset((float, np.float64, int, np.float32))
 
 
 class ReplayRecorder(
+    Uncopied,
     gym.Wrapper[ObsType, ActType, ObsType, ActType],
     RecordConstructorArgs,
     Generic[ObsType, ActType],
@@ -114,14 +117,14 @@ class ReplayRecorder(
         self._path, self._overwrite = path, overwrite
         # The file is made later, when the working folder may be another.
         self._home = Path.cwd()
-        self._observations, self._unseeded = observations, unseeded
-        self._notes = notes
+        self._facts = {"observations": observations, "metadata": notes}
+        self._digests, self._full = observations != "none", observations == "full"
+        self._unseeded: Unseeded = unseeded
         self._recording: Any = None  # a Recording, from the first reset on
         self._scribe: Any = None  # a Scribe, from the first reset on
         self._construction: Construction | None = None
         self._resets = ResetWatch()
         self._digester = Digester("observation")
-        self._full = observations == "full"
         self._closed = False
         self._kind: type | None = None
         self._dtype: Any = None
@@ -129,12 +132,14 @@ class ReplayRecorder(
         self._bytes = False
         self._begin_counts()
 
-    # What a user reads -----------------------------------------------------------
-
     @property
     def tape(self) -> Tape:
         """The tape so far, the running episode included."""
-        tape: Tape = self._scribe.tape if self._scribe else Tape(self._header())
+        tape: Tape = (
+            self._scribe.tape
+            if self._scribe
+            else Tape(make_header(self.env, **self._facts))
+        )
         return tape
 
     @property
@@ -154,8 +159,6 @@ class ReplayRecorder(
         if self._recording:
             raise TapeError("the recording has begun; say it before reset", self.path)
         self._construction = construction
-
-    # What a harness calls --------------------------------------------------------
 
     def reset(self, **kwargs: Unpack[ResetArguments]) -> tuple[ObsType, dict[str, Any]]:
         """Forward the call, and begin an episode.
@@ -179,7 +182,7 @@ class ReplayRecorder(
         with self._resets.watch(self.env, found) as around:
             result = self.env.reset(**passed)
         observation, _ = result
-        seen = None if self._observations == "none" else self._digester(observation)
+        seen = self._digester(observation) if self._digests else None
         if self._full:
             encode_value(observation, "observation")
         recording.begin(
@@ -265,7 +268,9 @@ class ReplayRecorder(
         try:
             super().close()
         finally:
-            self._seal()
+            if self._scribe is not None:
+                with closing(self._scribe):
+                    self._leave_episode()
 
     def __exit__(self, *exception: Any) -> Literal[False]:
         """Close; an exception that leaves the ``with`` block is kept in the tape."""
@@ -274,32 +279,19 @@ class ReplayRecorder(
         self.close()
         return False
 
-    def __getstate__(self) -> Any:
-        raise TypeError(
-            "a ReplayRecorder is not copied: two recorders cannot write one tape. Wrap "
-            "the environment where it runs, for example in make_env"
-        )
-
-    # The episode ------------------------------------------------------------------
-
-    def _open(self) -> Recording:
+    def _open(self) -> Any:
         self._scribe = Scribe(
-            self._header(),
+            make_header(self.env, **self._facts),
             self._path,
             home=self._home,
             overwrite=self._overwrite,
             space=self.env.action_space,
         )
-        recording: Recording = self._scribe.recording
-        self._recording = recording
         if self._construction:
-            recording.construct(self._construction)
+            self._scribe.recording.construct(self._construction)
             self._resets.constructed(self._construction)
-        return recording
-
-    def _header(self) -> Header:
-        notes, observations = self._notes, self._observations
-        return make_header(self.env, observations=observations, metadata=notes)
+        self._recording = self._scribe.recording
+        return self._recording
 
     def _pack(self, action: Any) -> Any:
         recording = self._recording
@@ -310,20 +302,17 @@ class ReplayRecorder(
         return raw
 
     def _digest(self, observation: Any) -> int:
-        return 0 if self._observations == "none" else self._digester(observation)
+        return self._digester(observation) if self._digests else 0
 
     def _remember_layout(self, action: Any) -> None:
         """Note what the next action must look like to skip the packing."""
-        self._forget_layout()
+        self._kind = None
         kind = type(action)
         self._bytes = kind is np.ndarray or isinstance(action, _NUMPY_SCALARS)
         if self._scribe.by_layout and (self._bytes or kind in _PYTHON_SCALARS):
             self._kind = kind
             self._dtype = getattr(action, "dtype", None)
             self._shape = getattr(action, "shape", ())
-
-    def _forget_layout(self) -> None:
-        self._kind = None
 
     def _begin_counts(self) -> None:
         self._render_calls = self._returned = 0
@@ -349,7 +338,7 @@ class ReplayRecorder(
 
     def _leave_episode(self) -> None:
         # A step that follows a reset that raised must not be taken for one of it.
-        self._forget_layout()
+        self._kind = None
         recording = self._recording
         if recording is None or not recording.running:
             return
@@ -361,11 +350,3 @@ class ReplayRecorder(
         if self._recording and self._recording.running and not self._over:
             self._over = True
             self._finish("error", error)
-
-    def _seal(self) -> None:
-        if self._scribe is None:
-            return
-        try:
-            self._leave_episode()
-        finally:
-            self._scribe.close()

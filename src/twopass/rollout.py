@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Unpack
 
 import gymnasium as gym
 import numpy as np
@@ -25,78 +25,21 @@ from twopass.construction import (
 from twopass.divergence import Tolerance
 from twopass.errors import PlaybackError, TwoPassError, UnsupportedValueError
 from twopass.frames import check_film
-from twopass.ladder import History, Ladder
-from twopass.playback import OnDivergence, Progress
+from twopass.ladder import Ladder
+from twopass.options import (
+    PlayOptions,
+    RecordOptions,
+    RenderOptions,
+    TwoPassOptions,
+)
+from twopass.playback import Progress
 from twopass.policies import Agent, Policy, as_agent
-from twopass.recorder import Observations, ReplayRecorder
+from twopass.recorder import ReplayRecorder
 from twopass.replay import episode_index
 from twopass.report import PlaybackReport
-from twopass.resets import Unseeded
 from twopass.tape import Tape
 
 __all__ = ["TwoPassResult", "record", "render", "two_pass", "verify"]
-
-
-class RecordOptions(TypedDict, total=False):
-    """Options of :func:`~twopass.record`.
-
-    Attributes:
-        max_steps: Leave an episode after so many steps; its outcome is ``abandoned``.
-        options: Passed to every reset.
-        render_mode: Of the environment; nothing is rendered, but some environments
-            observe differently in another mode.
-        progress: Called after each step.
-        observations: See :class:`~twopass.ReplayRecorder`; likewise the rest.
-        unseeded: What a reset without a seed does.
-        overwrite: Replace an existing file.
-        metadata: JSON values of yours.
-    """
-
-    max_steps: int | None
-    options: dict[str, Any] | None
-    render_mode: str | None
-    progress: Progress | None
-    observations: Observations
-    unseeded: Unseeded
-    overwrite: bool
-    metadata: dict[str, Any] | None
-
-
-class PlayOptions(TypedDict, total=False):
-    """Options of pass 2.
-
-    Attributes:
-        history: ``"auto"`` climbs from the episode alone to the whole session until one
-            is exact; ``"alone"`` and ``"session"`` use that plan only.
-        on_divergence: ``"warn"``, ``"stop"`` or ``"raise"``.
-        rtol: Relative tolerance within which a value is *close*.
-        atol: Absolute tolerance.
-        steps: Play so many steps only: a preview.
-        progress: Called after each step.
-    """
-
-    history: History
-    on_divergence: OnDivergence
-    rtol: float
-    atol: float
-    steps: int | None
-    progress: Progress | None
-
-
-class RenderOptions(PlayOptions, total=False):
-    """Options of :func:`~twopass.render`: those of pass 2, and those of the film.
-
-    Attributes:
-        fps: Frames a second; else the environment's ``render_fps``, else 30.
-        format: Of the film; else from the suffix.
-        overwrite: Replace an existing film.
-        loop: Repetitions of a GIF; 0 is for ever.
-    """
-
-    fps: float | None
-    format: str | None
-    overwrite: bool
-    loop: int | None
 
 
 def record(
@@ -116,7 +59,7 @@ def record(
             agent with ``reset``, ``step`` and ``update``, or ``"random"``.
         seeds: One episode each; ``None`` is a reset without a seed.
         path: The tape's file; without one the tape stays in memory.
-        **options: See :class:`~twopass.rollout.RecordOptions`.
+        **options: See :class:`~twopass.options.RecordOptions`.
 
     Returns:
         The tape.
@@ -125,7 +68,8 @@ def record(
         PlaybackError: ``env`` makes no environment.
         TapeError: The file exists or cannot be written.
         UnsupportedValueError: A value cannot be stored, or an argument is wrong.
-        Exception: What policy and environment raise goes on; the tape keeps it, and
+        Exception: What policy and environment raise goes on; the tape keeps it (of a
+            reset that raised it keeps nothing), and
             with a ``path`` nothing recorded so far is lost.
 
     Example:
@@ -192,7 +136,7 @@ def render(
         episode: Which episode.
         env: The environment's source; by default the id that the tape names, if an
             installed package has registered it.
-        **options: See :class:`~twopass.rollout.RenderOptions`.
+        **options: See :class:`~twopass.options.RenderOptions`.
 
     Returns:
         The report, with the verdict and the film's path.
@@ -233,7 +177,7 @@ def verify(
         tape: A tape or its path.
         episode: Which episode.
         env: The environment's source; by default the id that the tape names.
-        **options: See :class:`~twopass.rollout.PlayOptions`.
+        **options: See :class:`~twopass.options.PlayOptions`.
 
     Returns:
         The report.
@@ -285,7 +229,7 @@ def two_pass(
     seed: int | None = None,
     video: str | Path | None = None,
     path: str | Path | None = None,
-    **options: Unpack[RecordOptions],
+    **options: Unpack[TwoPassOptions],
 ) -> TwoPassResult:
     """Score a policy without rendering, then film the very same episode.
 
@@ -295,35 +239,37 @@ def two_pass(
         seed: Of the reset.
         video: The film; without one the episode is only verified.
         path: The tape's file; without one the tape stays in memory.
-        **options: See :class:`~twopass.rollout.RecordOptions`; ``overwrite`` is for tape and film.
+        **options: See :class:`~twopass.options.TwoPassOptions`.
 
     Returns:
         Metrics, tape and report.
 
     Raises:
-        TwoPassError: As :func:`~twopass.record` and :func:`~twopass.render`. What is known beforehand (an
-            existing film, an environment that has no mode with arrays) is raised before
-            pass 1; afterwards the error's ``result`` has the tape and the metrics.
+        TwoPassError: As :func:`~twopass.record` and :func:`~twopass.render`. What is
+            known beforehand (an existing film, an environment that has no mode with
+            arrays) is raised before pass 1; afterwards the error's ``result`` has the
+            tape and the metrics.
 
     Example:
         >>> result = two_pass("CartPole-v1", lambda observation: 1, seed=7)
         >>> result.report.verdict, result.metrics["total_reward"]
         ('exact', 10.0)
     """
-    overwrite = options.get("overwrite", False)
+    film: dict[str, Any] = {
+        name: options.pop(name) for name in ("fps", "format", "loop") if name in options
+    }
+    film["overwrite"] = options.get("overwrite", False)
     if video is not None:
-        check_film(video, overwrite=overwrite)
+        check_film(video, format=film.get("format"), overwrite=film["overwrite"])
         drawing_mode(env, options.get("render_mode"))
     progress = options.get("progress")
-    tape = record(env, policy, seeds=[seed], path=path, **options)
+    tape = record(env, policy, seeds=[seed], path=path, **options)  # type: ignore[misc]  # the film's are out
     metrics = tape[0].metrics
     try:
         if video is None:
             report = verify(tape, env=env, progress=progress)
         else:
-            report = render(
-                tape, video, env=env, overwrite=overwrite, progress=progress
-            )
+            report = render(tape, video, env=env, progress=progress, **film)
     except TwoPassError as error:
         error.result = TwoPassResult(metrics, tape, None)
         raise

@@ -27,6 +27,7 @@ from twopass.trees import copied
 
 __all__ = [
     "Scribe",
+    "Uncopied",
     "check_env",
     "make_header",
     "own_notes",
@@ -104,6 +105,16 @@ class Scribe:
         if self._writer:
             episodes = self.recording.episode
             log.info("recording_saved", path=self.path, episodes=episodes)
+
+
+class Uncopied:
+    """A mixin for what writes a tape: two of it cannot write the same one."""
+
+    def __getstate__(self) -> Any:
+        raise TypeError(
+            f"a {type(self).__name__} is not copied: two recorders cannot write one "
+            "tape. Wrap the environment where it runs, for example in make_env"
+        )
 
 
 def make_header(env: gym.Env[Any, Any] | None, **fields: Any) -> Header:

@@ -203,4 +203,5 @@ def _children(value: Any) -> list[tuple[str | int, Any]]:
 
 
 def _key_order(item: tuple[Any, Any]) -> tuple[str, Any]:
-    return type(item[0]).__name__, item[0]
+    key = item[0]
+    return type(key).__name__, key if isinstance(key, str | int) else repr(key)

@@ -158,12 +158,12 @@ class Recording:
         self._sink.write(construction)
 
     def begin(self, reset: Reset) -> None:
-        """Begin an episode."""
+        """Begin an episode; nothing has begun when its reset cannot be written."""
+        self._sink.write(reset)
         self._reset, self._ended, self._error = reset, None, None
         self._episodes += 1
         self._length, self._total = 0, 0.0
         self._policy_ns, self._step_ns = [], []
-        self._sink.write(reset)
         self.due_ns = time.perf_counter_ns() + BLOCK_NS
 
     def pack_action(self, action: Any, fallback: Any = None) -> Any:
