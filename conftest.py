@@ -19,8 +19,6 @@ def example_folder(
     if isinstance(request.node, DoctestItem):
         monkeypatch.chdir(tmp_path)
         # At the time of use: pytest has replaced the stream by then.
-        structlog.configure(
-            logger_factory=lambda *_: structlog.PrintLogger(sys.stderr)
-        )
+        structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
     yield
     structlog.reset_defaults()
