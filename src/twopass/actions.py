@@ -2,6 +2,7 @@
 
 - :func:`needs_space`: whether values of a space have no fixed shape.
 - :func:`pack_value`: such a value for a tape.
+- :func:`pack_by_space`: a value of a space that is not Gymnasium's.
 - :func:`restored`: turns what a tape stored into what was sent.
 """
 
@@ -15,12 +16,12 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.spaces import GraphInstance
 
-from twopass.errors import MissingDependencyError
+from twopass.errors import MissingDependencyError, PlaybackError
 from twopass.tape.layout import Layout, Leaf
 from twopass.tape.values import encode_value
 from twopass.trees import Path, check_depth, kind_of, leaves
 
-__all__ = ["needs_space", "pack_value", "restored"]
+__all__ = ["needs_space", "pack_by_space", "pack_value", "restored"]
 
 _UNSHAPED = (gym.spaces.Text, gym.spaces.Sequence, gym.spaces.Graph, gym.spaces.OneOf)
 
@@ -60,7 +61,7 @@ def pack_value(action: Any) -> tuple[Layout, Any] | None:
     if not graphs:
         return Layout.text("value"), encode_value(plain, "action")
     encoded = encode_value(plain, "action")
-    return Layout.text("jsonable"), {"graphs": encode_value(graphs), "value": encoded}
+    return Layout.text("graphs"), {"graphs": encode_value(graphs), "value": encoded}
 
 
 def _without_graphs(value: Any, path: Path, found: list[Path]) -> Any:
@@ -85,17 +86,56 @@ def _map_children(function: Callable[[Any, Any], Any], value: Any) -> Any:
     return value
 
 
-def restored(leaf: Leaf, value: Any) -> Any:
+def pack_by_space(
+    space: gym.Space[Any] | None, action: Any
+) -> tuple[Layout, Any] | None:
+    """Return layout and raw form of a value that only its own space can write.
+
+    Returns:
+        Layout and raw form; ``None`` when there is no space but Gymnasium's, whose
+        values are stored as they are or not at all, or when the space cannot.
+    """
+    if space is None or not _is_foreign(space):
+        return None
+    try:
+        return Layout.text("jsonable"), encode_value(space.to_jsonable([action]))
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        return None
+
+
+def _is_foreign(space: Any) -> bool:
+    if isinstance(space, gym.spaces.Dict):
+        return any(map(_is_foreign, space.spaces.values()))
+    if isinstance(space, gym.spaces.Tuple):
+        return any(map(_is_foreign, space.spaces))
+    return not type(space).__module__.startswith("gymnasium.")
+
+
+def restored(leaf: Leaf, value: Any, space: gym.Space[Any] | None = None) -> Any:
     """Rebuild what was sent from what a tape stored of one leaf.
+
+    Args:
+        leaf: The leaf.
+        value: What the tape stored.
+        space: The action space of the environment that plays.
 
     Raises:
         MissingDependencyError: It was a tensor, and torch is not imported.
+        PlaybackError: It takes the space to read it, and there is none.
     """
     if leaf.kind == "torch":
         return _tensor(leaf, value)
-    if leaf.kind == "jsonable":
+    if leaf.kind == "graphs":
         return _with_graphs(value["value"], (), value["graphs"])
+    if leaf.kind == "jsonable":
+        return _from_jsonable(space, value)
     return value
+
+
+def _from_jsonable(space: gym.Space[Any] | None, value: Any) -> Any:
+    if space is None:
+        raise PlaybackError("these actions need their space: pass action_space")
+    return space.from_jsonable(value)[0]
 
 
 def _tensor(leaf: Leaf, value: np.ndarray[Any, Any]) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
@@ -79,6 +80,7 @@ class EpisodeReplay:
     ) -> None:
         self._env, self._tape, self._alone = env, tape, alone
         self.episode: Episode = tape[index]
+        self._restore = partial(restored, space=env.action_space)
         flags = tape.header.flags
         self.comparison = Comparison(self.episode, tolerance, flags)
         length = self.episode.length
@@ -102,7 +104,7 @@ class EpisodeReplay:
 
     def step(self) -> StepResult:
         """Step the environment with the tape's next action, and compare."""
-        action = self.episode.actions.restored(self.position, restored)
+        action = self.episode.actions.restored(self.position, self._restore)
         started = _clock()
         result = self._env.step(action)
         self.seconds["step"] += _clock() - started

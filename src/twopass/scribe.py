@@ -19,7 +19,7 @@ import gymnasium as gym
 import structlog
 
 from twopass import fingerprint
-from twopass.actions import needs_space, pack_value
+from twopass.actions import needs_space, pack_by_space, pack_value
 from twopass.errors import UnsupportedValueError
 from twopass.tape import Header, MemorySink, Recording, Tape, TapeWriter
 from twopass.tape.values import encode_value
@@ -32,6 +32,7 @@ __all__ = [
     "make_header",
     "own_notes",
     "solved",
+    "was_cut",
 ]
 
 log = structlog.get_logger("twopass")
@@ -70,7 +71,7 @@ class Scribe:
             self._writer = TapeWriter(where, overwrite=overwrite)
         self._relative = path is not None and not Path(path).is_absolute()
         self.recording = Recording(self._writer or MemorySink(), header)
-        self._by_space = needs_space(space)
+        self._space, self._by_space = space, needs_space(space)
 
     @property
     def path(self) -> str | None:
@@ -96,8 +97,14 @@ class Scribe:
         Raises:
             UnsupportedValueError: The action cannot be stored.
         """
-        fallback = pack_value(action) if self._by_space else None
-        return self.recording.pack_action(action, fallback)
+        try:
+            packed = pack_value(action) if self._by_space else None
+            return self.recording.pack_action(action, packed)
+        except UnsupportedValueError:
+            packed = pack_by_space(self._space, action)
+            if packed is None:
+                raise
+        return self.recording.pack_action(action, packed)
 
     def close(self) -> None:
         """Seal the tape."""
@@ -189,3 +196,8 @@ def _truth(value: Any) -> bool | None:
         return bool(value)
     except Exception:  # noqa: BLE001 -- an info may hold anything
         return None
+
+
+def was_cut(done: Any, info: Any) -> bool:
+    """Tell a time limit from an end, where a harness passes on what its env says."""
+    return bool(done and isinstance(info, dict) and info.get("TimeLimit.truncated"))

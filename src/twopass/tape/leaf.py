@@ -6,10 +6,11 @@ How a leaf's column is stored follows from its kind:
   bytes ``(N, nbytes)`` for dtypes that safetensors lacks; bfloat16 as its 16 bits.
 - ``int``: ``(N,)`` i64; where a value does not fit, a text column of decimal texts.
 - ``float``, ``bool``: ``(N,)`` f64 and bool. ``none`` has no column.
-- ``str``, ``bytes``, ``value``, ``jsonable``: a text column, which is the UTF-8 JSON
-  list of N values as ``uint8``. ``value`` is a whole nested value as
-  :mod:`twopass.tape.values` writes it, ``jsonable`` one with graphs:
-  ``{"graphs": [path, ...], "value"}``, each graph a tuple of its three fields.
+- ``str``, ``bytes``, ``value``, ``graphs``, ``jsonable``: a text column, which is the
+  UTF-8 JSON list of N values as ``uint8``. ``value`` is a whole nested value as
+  :mod:`twopass.tape.values` writes it; ``graphs`` one with graphs,
+  ``{"graphs": [path, ...], "value"}``, each graph a tuple of its three fields;
+  ``jsonable`` what the ``to_jsonable`` of a space that is not Gymnasium's gave.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ from twopass.trees import Kind, kind_of
 __all__ = ["Leaf", "Restore"]
 
 _ARRAYS = ("ndarray", "numpy", "torch")
-_TEXTS = ("str", "bytes", "value", "jsonable")
+_VALUES = ("value", "graphs", "jsonable")
+_TEXTS = ("str", "bytes", *_VALUES)
 _KINDS = (*_ARRAYS, *_TEXTS, "int", "float", "bool", "none")
 # What every release of safetensors that we allow can store.
 _STORABLE = frozenset(
@@ -118,7 +120,7 @@ class Leaf:
         if self.kind in _TEXTS:
             return _text_column(
                 list(raws)
-                if self.kind in ("value", "jsonable")
+                if self.kind in _VALUES
                 else [encode_value(raw) for raw in raws]
             )
         if self.kind == "int":
@@ -174,7 +176,7 @@ class Leaf:
 
     def _from_text(self, item: Any) -> Any:
         value = decode_value(item)
-        if self.kind in ("value", "jsonable"):
+        if self.kind in _VALUES:
             return value
         if type(value) is not (bytes if self.kind == "bytes" else str):
             raise ValueError(f"{self.column}: {value!r} is not a {self.kind}")
