@@ -112,6 +112,13 @@ class Ladder:
         return "fingerprint" if attempts.mismatches else "environment"
 
 
+class _Retry(TapePlayback[Any, Any]):
+    """A further attempt: in what the environment differs has been said."""
+
+    def _announce_mismatches(self) -> None:
+        pass
+
+
 class _Attempts:
     """Plays of one episode by a ladder, and what they showed."""
 
@@ -158,7 +165,7 @@ class _Attempts:
     ) -> PlaybackReport:
         ladder = self._ladder
         with self._controls.environment(plan, self._mode) as env:
-            player = TapePlayback(
+            player = (_Retry if self.mismatches else TapePlayback)(
                 env,
                 ladder.tape,
                 ladder.index,

@@ -115,6 +115,7 @@ class TapePlayback(
         self._replay: EpisodeReplay | None = None
         self._logged = False
         self.mismatches = self._check_fingerprint()
+        self._announce_mismatches()
 
     # One call at a time ------------------------------------------------------------
 
@@ -272,12 +273,12 @@ class TapePlayback(
     def _check_fingerprint(self) -> tuple[Mismatch, ...]:
         recorded = self.tape.fingerprint
         fingerprint.check_action_space(recorded, self.env.action_space)
-        found = fingerprint.compare(recorded, fingerprint.collect(self.env))
-        for mismatch in found:
-            log.warning(
-                "fingerprint_mismatch", tape=self.tape.path, **mismatch.to_dict()
-            )
-        return tuple(found)
+        return tuple(fingerprint.compare(recorded, fingerprint.collect(self.env)))
+
+    def _announce_mismatches(self) -> None:
+        for mismatch in self.mismatches:
+            fields = mismatch.to_dict()
+            log.warning("fingerprint_mismatch", tape=self.tape.path, **fields)
 
     @contextmanager
     def _own_globals(self) -> Iterator[None]:

@@ -10,7 +10,7 @@ import pytest
 from gymnasium.wrappers import TimeLimit
 
 import twopass
-from twopass.testing.hazards import Base
+from twopass.testing.hazards import Base, WallClock
 
 
 def _with_fingerprint(tape, **changed):
@@ -237,3 +237,16 @@ def test_a_digest_cannot_be_close(push):
     found = report.divergence
     assert (found.step, found.field, found.error) == (1, "observation", None)
     assert len(found.recorded) == len(found.replayed) == 16
+
+
+def test_each_mismatch_is_said_once_however_many_replays_it_takes(push, events):
+    """A ladder makes many environments, and each would warn of the same difference."""
+    tape = twopass.record(Base, push, seeds=[7, 8])
+    other = {**tape.fingerprint["versions"], "numpy": "0.1"}
+    tape = _with_fingerprint(tape, versions=other)
+    events.clear()
+    report = twopass.verify(tape, env=WallClock, episode=1)
+    said = [e["field"] for e in events if e["event"] == "fingerprint_mismatch"]
+    assert report.verdict == "diverged"
+    assert "versions.numpy" in said
+    assert len(said) == len(set(said))
