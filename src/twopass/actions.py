@@ -17,7 +17,8 @@ import numpy as np
 from gymnasium.spaces import GraphInstance
 
 from twopass.errors import MissingDependencyError, PlaybackError
-from twopass.tape.layout import Layout, Leaf
+from twopass.tape.layout import Layout
+from twopass.tape.leaf import Leaf
 from twopass.tape.values import encode_value
 from twopass.trees import Path, check_depth, kind_of, leaves
 

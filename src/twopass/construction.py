@@ -83,8 +83,8 @@ def _without_own(source: str | EnvSpec) -> str | EnvSpec:
     return own
 
 
-def _name(source: str | EnvSpec) -> str:
-    return source if isinstance(source, str) else source.id
+def _name(source: EnvSource) -> str:
+    return source.id if isinstance(source, EnvSpec) else str(source)
 
 
 def _called(source: Callable[..., Any], render_mode: str | None) -> Any:
@@ -167,7 +167,7 @@ def drawing_mode(source: EnvSource, recorded: str | None = None) -> str:
         if modes is None or mode in modes:
             return mode
     raise PlaybackError(
-        f"{_name(source)!r} cannot be filmed: its render modes are {modes}, and none "  # type: ignore[arg-type]
+        f"{_name(source)!r} cannot be filmed: its render modes are {modes}, and none "
         "gives arrays"
     )
 

@@ -139,8 +139,7 @@ class Comparison:
 
     def reset(self, observation: Any) -> None:
         """Compare the observation that ``reset`` returned."""
-        reset = self.episode.reset
-        self._observation(0, reset.digest, reset.observation, observation)
+        self._observation(0, self.episode.reset.digest, observation)
         self.begun = True
 
     def step(
@@ -177,27 +176,20 @@ class Comparison:
     def _step_observation(self, index: int, observation: Any) -> None:
         episode = self.episode
         if episode.digests is not None:
-            kept = episode.observations[index] if episode.observations else None
-            self._observation(index + 1, int(episode.digests[index]), kept, observation)
+            self._observation(index + 1, int(episode.digests[index]), observation)
 
-    @property
-    def _full(self) -> bool:
-        # Decoding every observation would be slow, and is of use only when they differ
-        # or when a tolerance is asked for; the digest decides first.
-        return self.episode.observations is not None and self.first is None
-
-    def _observation(
-        self, step: int, digest: int | None, kept: Any, replayed: Any
-    ) -> None:
+    def _observation(self, step: int, digest: int | None, replayed: Any) -> None:
         if digest is None or self.first:
             return
-        found = self._digest(replayed)
+        found, episode = self._digest(replayed), self.episode
         if found == digest:
             return
-        if self.episode.observations is None:
+        if episode.observations is None:
             self._diverge(step, "observation", f"{digest:016x}", f"{found:016x}")
-        else:
-            self._values(step, kept, replayed)
+            return
+        # Only now: to decode every observation would be slow.
+        kept = episode.observations[step - 1] if step else episode.reset.observation
+        self._values(step, kept, replayed)
 
     def _values(self, step: int, recorded: Any, replayed: Any) -> None:
         found = dict(leaves(replayed))
@@ -219,15 +211,8 @@ class Comparison:
         recorded, replayed = _plain(before), _plain(now)
         if recorded == replayed and _kind(before) != _kind(now):
             recorded, replayed = _kind(before), _kind(now)
-        self.first = Divergence(
-            self.episode.index,
-            step,
-            "observation",
-            recorded,
-            replayed,
-            format_path("observation", path),
-            error,
-        )
+        leaf = format_path("observation", path)
+        self._diverge(step, "observation", recorded, replayed, leaf=leaf, error=error)
 
     def _reward(self, index: int, reward: Any) -> None:
         recorded = self.episode.rewards[index]
@@ -238,21 +223,13 @@ class Comparison:
             return
         if self.first or _same_numbers(recorded, replayed):
             return
-        if recorded.shape == replayed.shape and self.tolerance.accepts(
-            recorded, replayed
-        ):
+        same_shape = recorded.shape == replayed.shape
+        if same_shape and self.tolerance.accepts(recorded, replayed):
             self.close = True
             return
-        same_shape = recorded.shape == replayed.shape
         error = _apart(recorded, replayed) if same_shape else None
-        self.first = Divergence(
-            self.episode.index,
-            index + 1,
-            "reward",
-            _plain(recorded),
-            _plain(replayed),
-            error=error,
-        )
+        before, now = _plain(recorded), _plain(replayed)
+        self._diverge(index + 1, "reward", before, now, error=error)
 
     def _ends(self, index: int, terminated: bool, truncated: bool) -> bool:
         episode = self.episode
@@ -270,9 +247,20 @@ class Comparison:
             self._diverge(index + 1, name, before[position], now[position])
         return False
 
-    def _diverge(self, step: int, what: Field, recorded: Any, replayed: Any) -> None:
+    def _diverge(
+        self,
+        step: int,
+        what: Field,
+        recorded: Any,
+        replayed: Any,
+        *,
+        leaf: str | None = None,
+        error: float | None = None,
+    ) -> None:
         if self.first is None:
-            self.first = Divergence(self.episode.index, step, what, recorded, replayed)
+            self.first = Divergence(
+                self.episode.index, step, what, recorded, replayed, leaf, error
+            )
 
 
 def _same(before: Any, now: Any) -> bool:

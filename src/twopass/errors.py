@@ -2,7 +2,7 @@
 
 ::
 
-    TwoPassError
+    TwoPassError                  .result
     +- TapeError                  .path
     |  +- NotATapeError
     |  +- TapeVersionError        .found .supported
@@ -14,7 +14,8 @@
     +- EncoderError               .path
     +- MissingDependencyError     .package .extra       also ImportError
 
-The module imports nothing of twopass, so that every other module may import it.
+:func:`check_choice` raises for an argument that is none of its choices. The module
+imports nothing of twopass, so that every other module may import it.
 """
 
 from __future__ import annotations
@@ -132,17 +133,6 @@ class UnsupportedValueError(TwoPassError, TypeError):
         self.type = type(value)
 
 
-def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    """Refuse an argument that is none of its choices.
-
-    Raises:
-        UnsupportedValueError: ``value`` is not in ``choices``.
-    """
-    if value not in choices:
-        remedy = "use " + " or ".join(map(repr, choices))
-        raise UnsupportedValueError(f"{name}={value!r}", value, remedy)
-
-
 class PlaybackError(TwoPassError):
     """Raised when a tape cannot be played here: spaces, render mode, missing env."""
 
@@ -175,3 +165,14 @@ class MissingDependencyError(TwoPassError, ImportError):
         )
         self.package = package
         self.extra = extra
+
+
+def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    """Refuse an argument that is none of its choices.
+
+    Raises:
+        UnsupportedValueError: ``value`` is not in ``choices``.
+    """
+    if value not in choices:
+        remedy = "use " + " or ".join(map(repr, choices))
+        raise UnsupportedValueError(f"{name}={value!r}", value, remedy)

@@ -2,6 +2,8 @@
 
 - :class:`Film`: how a film is written.
 - :func:`open_film`: an encoder for an environment's film.
+- :func:`filming`: finishes the film, or gives it up.
+- :func:`preview_path`: the name of a film that stops early.
 - :class:`Camera`: normalises, encodes, and keeps the time.
 """
 
@@ -27,7 +29,7 @@ log = structlog.get_logger("twopass")
 _clock = time.perf_counter
 
 # Gymnasium's own wrappers assume the same where `render_fps` is missing.
-DEFAULT_FPS = 30.0
+_DEFAULT_FPS = 30.0
 
 
 class Film(TypedDict, total=False):
@@ -146,5 +148,5 @@ def _fps(env: gym.Env[Any, Any]) -> float:
     fps = env.metadata.get("render_fps")
     if isinstance(fps, Real) and float(fps) > 0:
         return float(fps)
-    log.warning("no_render_fps", used=DEFAULT_FPS, hint="pass fps")
-    return DEFAULT_FPS
+    log.warning("no_render_fps", used=_DEFAULT_FPS, hint="pass fps")
+    return _DEFAULT_FPS

@@ -8,6 +8,7 @@ A fingerprint is a JSON object:
 ``render_mode``  of pass 1
 ``limit``        ``max_episode_steps`` of the spec
 ``wrappers``     classes from the outside in, with arguments where a spec has them
+``env_class``    class of the environment inside all of them
 ``action_space`` type, shape, dtype and ``repr``; likewise ``observation_space``
 ``versions``     Python, NumPy, Gymnasium, twopass, the environment's package, engines
 ``platform``     system, machine, processor
@@ -87,11 +88,8 @@ class Mismatch:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return {
-            "field": self.field,
-            "recorded": self.recorded,
-            "found": self.found,
-        }
+        names = ("field", "recorded", "found")
+        return {name: getattr(self, name) for name in names}
 
 
 def collect(env: gym.Env[Any, Any]) -> dict[str, Any]:
@@ -114,8 +112,8 @@ def collect(env: gym.Env[Any, Any]) -> dict[str, Any]:
         "render_mode": env.render_mode,
         "wrappers": list(_wrappers(env)),
         "env_class": _name(env.unwrapped),
-        "action_space": describe_space(env.action_space),
-        "observation_space": describe_space(env.observation_space),
+        "action_space": _described(env.action_space),
+        "observation_space": _described(env.observation_space),
         "versions": _versions(env),
         "platform": {
             "system": platform.system(),
@@ -154,7 +152,7 @@ def check_action_space(recorded: dict[str, Any], space: gym.Space[Any]) -> None:
     before = recorded.get("action_space")
     if not isinstance(before, dict):
         return
-    now = describe_space(space)
+    now = _described(space)
     if (before.get("type"), before.get("shape")) != (now["type"], now["shape"]):
         raise PlaybackError(
             f"the actions were sent to {before.get('repr')}, which {now['repr']} cannot "
@@ -162,7 +160,7 @@ def check_action_space(recorded: dict[str, Any], space: gym.Space[Any]) -> None:
         )
 
 
-def describe_space(space: gym.Space[Any]) -> dict[str, Any]:
+def _described(space: gym.Space[Any]) -> dict[str, Any]:
     """Return type, shape, dtype and ``repr`` of a space as JSON values."""
     shape = space.shape
     return {
@@ -197,7 +195,7 @@ def _plain(value: Any) -> Any:
     try:
         return encode_value(value, "kwargs")
     except UnsupportedValueError:
-        return {"$": "repr", "text": f"{_name(value)}"}
+        return {"$": "repr", "text": _name(value)}
 
 
 def _wrappers(env: gym.Env[Any, Any]) -> Iterator[str]:
@@ -215,7 +213,7 @@ def _wrappers(env: gym.Env[Any, Any]) -> Iterator[str]:
 
 
 def _name(value: Any) -> str:
-    cls = value if isinstance(value, type) or callable(value) else type(value)
+    cls = value if callable(value) else type(value)
     name = getattr(cls, "__qualname__", type(value).__qualname__)
     return f"{getattr(cls, '__module__', '')}.{name}"
 

@@ -19,6 +19,7 @@ from twopass.control import Controls
 from twopass.divergence import EXACT, Tolerance
 from twopass.errors import DivergenceError, check_choice
 from twopass.film import Film
+from twopass.fingerprint import Mismatch
 from twopass.playback import OnDivergence, Progress, TapePlayback
 from twopass.randomness import preserved
 from twopass.replay import EpisodeReplay
@@ -129,10 +130,9 @@ class _Attempts:
         )
         self.drawn = path is not None
         self.first_plan = "session" if ladder.history == "session" else "alone"
-        self.mismatches: tuple[Any, ...] = ()
+        self.mismatches: tuple[Mismatch, ...] = ()
         self._used_globals = False
-        recorded = self._controls.recorded_mode
-        self._bare_mode = recorded
+        self._bare_mode = recorded = self._controls.recorded_mode
         self._mode = drawing_mode(ladder.source, recorded) if self.drawn else recorded
 
     def once(self, plan: str, *, guard: bool = True) -> PlaybackReport | None:
@@ -174,7 +174,7 @@ class _Attempts:
                 atol=ladder.tolerance.atol,
                 guard=guard,
             )
-            player.reached_by(plan, alone=plan == "alone")
+            player.reached_by(plan)
             return player.play(
                 self._path, steps=ladder.steps, progress=ladder.progress, **self._film
             )

@@ -110,7 +110,7 @@ class TapePlayback(
         self._guard = guard
         self._globals: GlobalState | None = None
         self._inside = False
-        self._alone, self._plan = True, "given"
+        self._plan = "given"
         self._camera = Camera(self.render, None)
         self._replay: EpisodeReplay | None = None
         self._logged = False
@@ -230,14 +230,14 @@ class TapePlayback(
 
     # How --------------------------------------------------------------------------
 
-    def reached_by(self, plan: str, *, alone: bool) -> None:
+    def reached_by(self, plan: str) -> None:
         """Say how ``env`` came to the episode; for callers that prepare it.
 
         Args:
-            plan: The name for the report.
-            alone: Whether the episodes before were not played into ``env``.
+            plan: The name for the report; after a whole ``session``, what resets find
+                in ``env`` is not prepared again.
         """
-        self._plan, self._alone = plan, alone
+        self._plan = plan
 
     @property
     def _running(self) -> EpisodeReplay:
@@ -256,7 +256,7 @@ class TapePlayback(
             self.tape,
             self._index,
             tolerance=self._tolerance,
-            alone=self._alone,
+            alone=self._plan != "session",
             horizon=steps,
         )
         self._logged = False

@@ -15,29 +15,23 @@ from xxhash import xxh3_64_intdigest
 from twopass.digest import Digester
 from twopass.errors import TapeError, check_choice
 from twopass.resets import ResetArguments, ResetWatch, Unseeded, seeded
-from twopass.scribe import (
-    Scribe,
-    Uncopied,
-    check_env,
-    make_header,
-    own_notes,
-    solved,
-)
+from twopass.scribe import Scribe, Uncopied, check_env, make_header, own_notes, solved
 from twopass.tape import Construction, Recording, Tape
+from twopass.tape.file import taken
 from twopass.tape.recording import pack_facts
-from twopass.tape.records import Reset
+from twopass.tape.records import Outcome, Reset
 from twopass.tape.values import encode_value
 from twopass.trees import copied, own_numbers
 
-__all__ = ["ReplayRecorder"]
+__all__ = ["Observations", "ReplayRecorder"]
 
 ObsType = TypeVar("ObsType")
 ActType = TypeVar("ActType")
-Observations = Literal["digest", "full", "none"]
+Observations: TypeAlias = Literal["digest", "full", "none"]
+StepResult: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]
 
 _clock = time.perf_counter_ns
 _ndarray = np.ndarray
-StepResult: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]
 # Immutable and of one size: nothing to copy, and the type alone tells the layout.
 _PYTHON_SCALARS = (int, float, bool, str)
 _NUMPY_SCALARS = (np.number, np.bool_)
@@ -104,7 +98,7 @@ class ReplayRecorder(
         notes = own_notes(metadata)
         path = None if path is None else str(path)
         if path is not None and not overwrite and Path(path).exists():
-            raise TapeError(f"{path} exists; pass overwrite=True to replace it", path)
+            raise taken(path)
         RecordConstructorArgs.__init__(
             self,
             path=path,
@@ -120,8 +114,9 @@ class ReplayRecorder(
         self._facts = {"observations": observations, "metadata": notes}
         self._digests, self._full = observations != "none", observations == "full"
         self._unseeded: Unseeded = unseeded
-        self._recording: Any = None  # a Recording, from the first reset on
-        self._scribe: Any = None  # a Scribe, from the first reset on
+        # Both from the first reset on; `Any`, since the hot path checks for no `None`.
+        self._recording: Any = None
+        self._scribe: Scribe | None = None
         self._construction: Construction | None = None
         self._resets = ResetWatch()
         self._digester = Digester("observation")
@@ -135,18 +130,14 @@ class ReplayRecorder(
     @property
     def tape(self) -> Tape:
         """The tape so far, the running episode included."""
-        tape: Tape = (
-            self._scribe.tape
-            if self._scribe
-            else Tape(make_header(self.env, **self._facts))
-        )
-        return tape
+        if self._scribe:
+            return self._scribe.tape
+        return Tape(make_header(self.env, **self._facts))
 
     @property
     def path(self) -> str | None:
         """The tape's file; in a forked process its own."""
-        path: str | None = self._scribe.path if self._scribe else self._path
-        return path
+        return self._scribe.path if self._scribe else self._path
 
     def built_under(self, construction: Construction) -> None:
         """Say in which random state ``env`` was made; before the first reset.
@@ -279,8 +270,8 @@ class ReplayRecorder(
         self.close()
         return False
 
-    def _open(self) -> Any:
-        self._scribe = Scribe(
+    def _open(self) -> Recording:
+        self._scribe = scribe = Scribe(
             make_header(self.env, **self._facts),
             self._path,
             home=self._home,
@@ -288,28 +279,28 @@ class ReplayRecorder(
             space=self.env.action_space,
         )
         if self._construction:
-            self._scribe.recording.construct(self._construction)
+            scribe.recording.construct(self._construction)
             self._resets.constructed(self._construction)
-        self._recording = self._scribe.recording
-        return self._recording
+        self._recording = scribe.recording
+        return scribe.recording
 
     def _pack(self, action: Any) -> Any:
-        recording = self._recording
-        if recording is None or not recording.running:
+        scribe = self._scribe
+        if scribe is None or not scribe.recording.running:
             raise gym.error.ResetNeeded("call reset before step: it begins an episode")
-        raw = self._scribe.pack(action)
-        self._remember_layout(action)
+        raw = scribe.pack(action)
+        self._remember_layout(action, scribe)
         return raw
 
     def _digest(self, observation: Any) -> int:
         return self._digester(observation) if self._digests else 0
 
-    def _remember_layout(self, action: Any) -> None:
+    def _remember_layout(self, action: Any, scribe: Scribe) -> None:
         """Note what the next action must look like to skip the packing."""
         self._kind = None
         kind = type(action)
         self._bytes = kind is np.ndarray or isinstance(action, _NUMPY_SCALARS)
-        if self._scribe.by_layout and (self._bytes or kind in _PYTHON_SCALARS):
+        if scribe.by_layout and (self._bytes or kind in _PYTHON_SCALARS):
             self._kind = kind
             self._dtype = getattr(action, "dtype", None)
             self._shape = getattr(action, "shape", ())
@@ -320,12 +311,12 @@ class ReplayRecorder(
         self._solved: bool | None = None
         self._written = 0
 
-    def _end(self, outcome: Any, info: Any) -> None:
+    def _end(self, outcome: Outcome, info: Any) -> None:
         self._over = True
         self._solved = solved(self.env, info, self._recording)
         self._finish(outcome)
 
-    def _finish(self, outcome: Any, error: BaseException | None = None) -> None:
+    def _finish(self, outcome: Outcome, error: BaseException | None = None) -> None:
         recording = self._recording
         if recording and recording.running:
             recording.finish(

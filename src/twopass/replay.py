@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import gymnasium as gym
 import numpy as np
@@ -17,17 +17,13 @@ import numpy as np
 from twopass.actions import restored
 from twopass.divergence import EXACT, Comparison, Tolerance
 from twopass.errors import PlaybackError
-from twopass.randomness import (
-    EntropyTap,
-    GlobalState,
-    restore_environment,
-)
+from twopass.randomness import EntropyTap, GlobalState, restore_environment
 from twopass.tape import Episode, Tape
 from twopass.tape.records import Reset
 
 __all__ = ["EpisodeReplay", "StepResult", "episode_index"]
 
-StepResult = tuple[Any, Any, bool, bool, dict[str, Any]]
+StepResult: TypeAlias = tuple[Any, Any, bool, bool, dict[str, Any]]
 _clock = time.perf_counter
 
 
@@ -60,6 +56,7 @@ class EpisodeReplay:
 
     Attributes:
         episode: The recorded episode.
+        horizon: Steps to play.
         comparison: What differs so far.
         position: Steps played.
         over: Whether no further step can be played.
@@ -81,8 +78,7 @@ class EpisodeReplay:
         self._env, self._tape, self._alone = env, tape, alone
         self.episode: Episode = tape[index]
         self._restore = partial(restored, space=env.action_space)
-        flags = tape.header.flags
-        self.comparison = Comparison(self.episode, tolerance, flags)
+        self.comparison = Comparison(self.episode, tolerance, tape.header.flags)
         length = self.episode.length
         self.horizon = length if horizon is None else min(int(horizon), length)
         self.position = 0

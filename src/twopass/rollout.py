@@ -16,22 +16,13 @@ from typing import Any, Unpack
 import gymnasium as gym
 import numpy as np
 
-from twopass.construction import (
-    EnvSource,
-    drawing_mode,
-    make_captured,
-    source_of,
-)
+from twopass.construction import EnvSource, drawing_mode, make_captured, source_of
 from twopass.divergence import Tolerance
 from twopass.errors import PlaybackError, TwoPassError, UnsupportedValueError
+from twopass.film import Film
 from twopass.frames import check_film
 from twopass.ladder import Ladder
-from twopass.options import (
-    PlayOptions,
-    RecordOptions,
-    RenderOptions,
-    TwoPassOptions,
-)
+from twopass.options import PlayOptions, RecordOptions, RenderOptions, TwoPassOptions
 from twopass.playback import Progress
 from twopass.policies import Agent, Policy, as_agent
 from twopass.recorder import ReplayRecorder
@@ -69,8 +60,8 @@ def record(
         TapeError: The file exists or cannot be written.
         UnsupportedValueError: A value cannot be stored, or an argument is wrong.
         Exception: What policy and environment raise goes on; the tape keeps it (of a
-            reset that raised it keeps nothing), and
-            with a ``path`` nothing recorded so far is lost.
+            reset that raised it keeps nothing), and with a ``path`` nothing recorded so
+            far is lost.
 
     Example:
         >>> tape = record("CartPole-v1", lambda observation: 1, seeds=range(2))
@@ -90,9 +81,9 @@ def record(
         inner.close()
         raise
     recorder.built_under(construction)
+    extra = {} if reset_options is None else {"options": reset_options}
     with recorder:
         for seed in map(_plain_seed, seeds):
-            extra = {} if reset_options is None else {"options": reset_options}
             observation, info = recorder.reset(seed=seed, **extra)
             agent.reset(observation, info)
             _roll_out(recorder, agent, max_steps, progress)
@@ -155,13 +146,13 @@ def render(
         >>> report.verdict, report.frames == tape[0].length + 1
         ('exact', True)
     """
-    film: dict[str, Any] = {
-        name: options.pop(name)
-        for name in ("fps", "format", "overwrite", "loop")
-        if name in options
-    }
-    ladder = _ladder(tape, episode, env, options)
-    return ladder.play(path, **film)
+    film = _taken_film(options)
+    return _ladder(tape, episode, env, options).play(path, **film)
+
+
+def _taken_film(options: Any) -> dict[str, Any]:
+    """Take the options of a film out of ``options``."""
+    return {name: options.pop(name) for name in Film.__annotations__ if name in options}
 
 
 def verify(
@@ -255,14 +246,13 @@ def two_pass(
         >>> result.report.verdict, result.metrics["total_reward"]
         ('exact', 10.0)
     """
-    film: dict[str, Any] = {
-        name: options.pop(name) for name in ("fps", "format", "loop") if name in options
-    }
-    film["overwrite"] = options.get("overwrite", False)
+    film = _taken_film(options)
+    overwrite = film.get("overwrite", False)
     if video is not None:
-        check_film(video, format=film.get("format"), overwrite=film["overwrite"])
+        check_film(video, format=film.get("format"), overwrite=overwrite)
         drawing_mode(env, options.get("render_mode"))
     progress = options.get("progress")
+    options["overwrite"] = overwrite
     tape = record(env, policy, seeds=[seed], path=path, **options)  # type: ignore[misc]  # the film's are out
     metrics = tape[0].metrics
     try:

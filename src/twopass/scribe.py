@@ -1,9 +1,10 @@
-"""What :class:`ReplayRecorder` and :class:`RecordingAgent` share.
+"""What a recorder of pass 1 is made of.
 
 - :class:`Scribe`: where the records of a tape go, and how an action gets into it.
+- :class:`Uncopied`: what two recorders must not share.
 - :func:`make_header`, :func:`own_notes`: the head of a tape.
 - :func:`check_env`: whether an environment can be recorded.
-- :func:`solved`: what the last step says of the episode.
+- :func:`solved`, :func:`was_cut`: what the last step says of the episode.
 """
 
 from __future__ import annotations

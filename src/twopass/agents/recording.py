@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Any
 
 import gymnasium as gym
-import structlog
 
 from twopass.digest import Digester
 from twopass.errors import PlaybackError, TapeError
@@ -24,7 +23,6 @@ from twopass.trees import copied, own_numbers
 
 __all__ = ["RecordingAgent"]
 
-log = structlog.get_logger("twopass")
 _clock = time.perf_counter_ns
 _NOTHING: Any = object()
 

@@ -30,7 +30,6 @@ class FrameEncoder(abc.ABC):
     Args:
         path: Where the film goes; ``None`` for memory.
         fps: Frames per second, above 0.
-        overwrite: Whether an existing film may be replaced.
 
     Attributes:
         format: Name of the format.
@@ -44,12 +43,9 @@ class FrameEncoder(abc.ABC):
 
     format: ClassVar[str]
 
-    def __init__(
-        self, path: str | Path | None, *, fps: float, overwrite: bool = False
-    ) -> None:
+    def __init__(self, path: str | Path | None, *, fps: float) -> None:
         self.path = None if path is None else str(path)
         self.fps = checked_fps(fps, self.path)
-        self.overwrite = overwrite
         self.frames_added = 0
         self._size: tuple[int, int] | None = None
         self._state: Literal["open", "closed", "given up"] = "open"

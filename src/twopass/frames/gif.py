@@ -13,7 +13,7 @@ from PIL import Image
 
 from twopass.errors import EncoderError
 from twopass.frames.canvas import Canvas
-from twopass.frames.gif_file import GifBlocks, longest_delay, scan
+from twopass.frames.gif_file import LONGEST_DELAY, GifBlocks, scan
 from twopass.frames.info import Measured
 from twopass.frames.rate import FASTEST_FPS, SHORTEST_CS, FrameClock
 from twopass.frames.staged import StagedEncoder
@@ -70,10 +70,10 @@ class GifEncoder(StagedEncoder):
 
     def _checked_clock(self) -> FrameClock:
         clock = FrameClock(self.fps)
-        if clock.end(1) > longest_delay:
+        if clock.end(1) > LONGEST_DELAY:
             raise EncoderError(
                 f"fps={self.fps}: a GIF shows a frame for at most "
-                f"{longest_delay / 100} s; repeat frames at a higher rate",
+                f"{LONGEST_DELAY / 100} s; repeat frames at a higher rate",
                 self.path,
             )
         if clock.drops:

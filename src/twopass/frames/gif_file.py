@@ -8,10 +8,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import GifImagePlugin, Image
 
-__all__ = ["TRANSPARENT", "GifBlocks", "longest_delay", "scan"]
+__all__ = ["LONGEST_DELAY", "TRANSPARENT", "GifBlocks", "scan"]
 
 TRANSPARENT = 0
-longest_delay = 0xFFFF  # centiseconds
+LONGEST_DELAY = 0xFFFF  # centiseconds
 
 _TABLE_ENTRIES = 256
 _TABLE_FLAG = 0x80
@@ -75,7 +75,7 @@ class GifBlocks:
             + bytes([TRANSPARENT, 0])
             + place
             + colours
-            + compress(indices, bits=max(2, int(indices.max()).bit_length()))
+            + _compress(indices, bits=max(2, int(indices.max()).bit_length()))
         )
 
     def finish(self, table: npt.NDArray[np.uint8]) -> None:
@@ -89,7 +89,7 @@ class GifBlocks:
         self._file.write(table.tobytes())
 
 
-def compress(indices: npt.NDArray[np.uint8], *, bits: int) -> bytes:
+def _compress(indices: npt.NDArray[np.uint8], *, bits: int) -> bytes:
     """Return the LZW image data of a picture: code size, sub-blocks, end.
 
     Args:

@@ -39,7 +39,7 @@ class MemoryEncoder(FrameEncoder):
     def __init__(
         self, path: None = None, *, fps: float, overwrite: bool = False
     ) -> None:
-        super().__init__(path, fps=fps, overwrite=overwrite)
+        super().__init__(path, fps=fps)
         if self.path is not None:
             raise EncoderError(
                 f"frames in memory have no path, not even {self.path!r}; pass None",

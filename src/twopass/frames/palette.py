@@ -15,6 +15,7 @@ __all__ = [
     "fitted_table",
     "pack",
     "squared_error",
+    "unpack",
 ]
 
 #: Colours as ``red | green << 8 | blue << 16``, little-endian ``uint32``.

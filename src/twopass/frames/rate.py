@@ -8,7 +8,7 @@ from typing import Any
 
 from twopass.errors import EncoderError
 
-__all__ = ["FrameClock", "checked_fps", "tidy_fraction"]
+__all__ = ["FASTEST_FPS", "SHORTEST_CS", "FrameClock", "checked_fps", "tidy_fraction"]
 
 # Beyond, FFmpeg's time bases and tick counts overflow.
 _LOWEST_FPS, _HIGHEST_FPS = 1e-4, 1e6

@@ -38,7 +38,7 @@ class StagedEncoder(FrameEncoder):
     def __init__(
         self, path: str | Path, *, fps: float, overwrite: bool = False
     ) -> None:
-        super().__init__(path, fps=fps, overwrite=overwrite)
+        super().__init__(path, fps=fps)
         self._staged = self.staging(str(path), overwrite=overwrite)
         self._staged.create()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import errno
 import os
@@ -35,7 +36,7 @@ def os_errors_named(path: str | None) -> Iterator[None]:
         ) from error
 
 
-class Staging:
+class Staging(abc.ABC):
     """A hidden temporary name beside the target, and the way to its final name.
 
     Args:
@@ -80,13 +81,13 @@ class Staging:
         except FileExistsError as error:
             raise self._taken() from error
 
+    @abc.abstractmethod
     def discard(self) -> None:
         """Remove the temporary. Nothing happens if it is gone already."""
-        raise NotImplementedError
 
+    @abc.abstractmethod
     def size(self) -> int:
         """Return the bytes on disk of the temporary."""
-        raise NotImplementedError
 
     def _refuse_taken_target(self) -> None:
         if not os.path.lexists(self.target):
@@ -102,17 +103,21 @@ class Staging:
             str(self.target),
         )
 
+    @abc.abstractmethod
     def _refuse_foreign_target(self) -> None:
-        raise NotImplementedError
+        """Refuse a target that is no film, and so is never replaced."""
 
+    @abc.abstractmethod
     def _create(self) -> None:
-        raise NotImplementedError
+        """Make the temporary."""
 
+    @abc.abstractmethod
     def _replace(self) -> None:
-        raise NotImplementedError
+        """Give the temporary its final name, whoever has it now."""
 
+    @abc.abstractmethod
     def _claim(self) -> None:
-        raise NotImplementedError
+        """Give the temporary its final name if nobody has it."""
 
 
 class StagedFile(Staging):

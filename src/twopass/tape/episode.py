@@ -15,7 +15,8 @@ from typing import Any, overload
 
 import numpy as np
 
-from twopass.tape.layout import Layout, Leaf, Restore
+from twopass.tape.layout import Layout
+from twopass.tape.leaf import Leaf, Restore
 from twopass.tape.records import (
     Array,
     Construction,
@@ -43,18 +44,19 @@ class Actions(Sequence[Any]):
     or number of one shape.
     """
 
-    def __init__(self, blocks: Sequence[tuple[int, Layout, dict[str, Array]]]) -> None:
+    def __init__(
+        self, blocks: Sequence[tuple[int, Layout, dict[str, Array]]], length: int
+    ) -> None:
         self._starts = [start for start, _, _ in blocks]
         self._blocks = [(layout, columns) for _, layout, columns in blocks]
         self._readers: dict[int, Callable[[int, Restore], Any]] = {}
-        self._length = 0
+        self._length = length
 
     @classmethod
     def of(cls, blocks: Sequence[StepBlock]) -> Actions:
         """Return the actions of consecutive blocks."""
-        actions = cls([(b.first_step, b.actions, b.columns) for b in blocks])
-        actions._length = sum(len(block) for block in blocks)
-        return actions
+        sent = [(b.first_step, b.actions, b.columns) for b in blocks]
+        return cls(sent, sum(map(len, blocks)))
 
     @classmethod
     def observed(cls, blocks: Sequence[StepBlock]) -> Actions | None:
@@ -64,9 +66,7 @@ class Actions(Sequence[Any]):
         ]
         if len(kept) < len(blocks):
             return None
-        observations = cls(kept)
-        observations._length = sum(len(block) for block in blocks)
-        return observations
+        return cls(kept, sum(map(len, blocks)))
 
     def __len__(self) -> int:
         return self._length
@@ -146,6 +146,8 @@ class Episode:
         error: Type and text of the exception that ended it, or ``None``.
         render_calls: How often ``render`` was called in pass 1.
         timing: Clocks of pass 1.
+        blocks: The records that the columns are of.
+        end: The record of the end; ``None`` while the episode runs.
     """
 
     def __init__(
@@ -154,7 +156,7 @@ class Episode:
         self.reset = reset
         self.blocks = tuple(blocks)
         self.index, self.seed = reset.episode, reset.seed
-        self.length = sum(len(block) for block in blocks)
+        self.length = sum(map(len, blocks))
         self.outcome: Outcome = end.outcome if end else "running"
         self.metrics: dict[str, Any] = dict(end.metrics) if end else {}
         self.error = end.error if end else None

@@ -26,7 +26,7 @@ try:
 except ImportError:  # Windows
     fcntl = None
 
-__all__ = ["TapeFile", "check_unlocked", "expand"]
+__all__ = ["TapeFile", "check_unlocked", "expand", "taken"]
 
 log = structlog.get_logger("twopass")
 
@@ -152,6 +152,11 @@ def expand(path: str | Path) -> str:
     return text.replace("{uuid}", uuid.uuid4().hex)
 
 
+def taken(path: str) -> TapeError:
+    """Return the error that says that a file exists."""
+    return TapeError(f"{path} exists; pass overwrite=True to replace it", path)
+
+
 def _open(path: str, *, overwrite: bool) -> FileIO:
     _make_folder(path)
     try:
@@ -159,9 +164,7 @@ def _open(path: str, *, overwrite: bool) -> FileIO:
         mode = "r+" if overwrite and Path(path).exists() else "x+"
         stream = FileIO(path, mode)
     except FileExistsError as error:
-        raise TapeError(
-            f"{path} exists; pass overwrite=True to replace it", path
-        ) from error
+        raise taken(path) from error
     except (OSError, ValueError) as error:
         raise TapeError(f"{path}: cannot make the file: {error}", path) from error
     _lock(stream, path)

@@ -22,7 +22,7 @@ from twopass.tape.leaf import Leaf, Restore
 from twopass.tape.values import decode_value, encode_value
 from twopass.trees import MAX_DEPTH, Kind, Path, check_depth, format_path
 
-__all__ = ["MISFIT", "Layout", "Leaf", "Restore"]
+__all__ = ["MISFIT", "Layout"]
 
 MISFIT: Any = object()
 """What a layout packs a value to that it does not fit."""

@@ -3,7 +3,8 @@
 ``total_reward`` adds up the rewards in order as Python floats, which is what a harness
 does, so it equals the harness's own score to the bit. Seconds are split by who spent
 them: ``policy`` (between the return of one call and the next), ``step`` and ``reset``
-(inside the environment). Percentiles, interpolated between steps, are of one step, in milliseconds.
+(inside the environment). Percentiles, interpolated between steps, are of one step, in
+milliseconds.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import numpy as np
 
 from twopass.tape.values import strict_json
 
-__all__ = ["PERCENTILES", "summarise"]
+__all__ = ["summarise"]
 
-PERCENTILES = (50, 95, 99)
+_PERCENTILES = (50, 95, 99)
 
 
 def summarise(
@@ -57,6 +58,6 @@ def _percentiles(nanoseconds: np.ndarray[Any, Any]) -> dict[str, float]:
         return {}
     # What `numpy.percentile` computes, at a tenth of its cost for a short episode.
     last = len(nanoseconds) - 1
-    ranks = np.array(PERCENTILES) / 100 * last
+    ranks = np.array(_PERCENTILES) / 100 * last
     values = np.interp(ranks, np.arange(last + 1), np.sort(nanoseconds)) / 1e6
-    return {f"p{p}": float(v) for p, v in zip(PERCENTILES, values, strict=True)}
+    return {f"p{p}": float(v) for p, v in zip(_PERCENTILES, values, strict=True)}

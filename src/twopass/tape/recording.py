@@ -166,17 +166,17 @@ class Recording:
         self._policy_ns, self._step_ns = [], []
         self.due_ns = time.perf_counter_ns() + BLOCK_NS
 
-    def pack_action(self, action: Any, fallback: Any = None) -> Any:
+    def pack_action(self, action: Any, packed: tuple[Layout, Any] | None = None) -> Any:
         """Return the raw form of an action, ending the block when its layout is new.
 
         Args:
             action: The action.
-            fallback: ``(layout, raw)`` for an action that has no fixed shape.
+            packed: ``(layout, raw)`` of an action that has no fixed shape.
 
         Raises:
             UnsupportedValueError: A leaf cannot be stored.
         """
-        layout, raw = fallback or (self.actions, MISFIT)
+        layout, raw = packed or (self.actions, MISFIT)
         if raw is MISFIT and layout is not None:
             raw = layout.pack(action)
         if raw is MISFIT:

@@ -134,12 +134,16 @@ class StepBlock:
     def __len__(self) -> int:
         return len(self.columns["reward"])
 
+    @property
+    def layouts(self) -> list[Layout]:
+        """Layouts of the actions, and of the observations if there are any."""
+        return [self.actions, *filter(None, [self.observations])]
+
     def step_columns(self) -> list[Array]:
         """Return the columns that have one row a step, which texts do not have."""
-        layouts = [self.actions, *([self.observations] if self.observations else [])]
         texts = {
             leaf.column
-            for layout in layouts
+            for layout in self.layouts
             for leaf in layout.leaves
             if leaf.is_text(self.columns.get(leaf.column))
         }

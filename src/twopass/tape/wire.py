@@ -144,8 +144,7 @@ def _check_block(block: StepBlock) -> None:
             raise ValueError(f"column {name} has the wrong type")
     for column in block.columns.values():
         column.flags.writeable = False
-    layouts = [block.actions, *([block.observations] if block.observations else [])]
-    for layout in layouts:
+    for layout in block.layouts:
         _check_columns(layout, block)
 
 

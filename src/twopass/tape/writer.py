@@ -17,16 +17,16 @@ from typing import TYPE_CHECKING
 from mcap.writer import CompressionType, Writer
 
 from twopass.errors import TapeError
-from twopass.tape.file import TapeFile, check_unlocked
+from twopass.tape.file import TapeFile, check_unlocked, taken
 from twopass.tape.records import FORMAT, Record, Seal
 from twopass.tape.wire import CHANNELS, encode_record
 
 if TYPE_CHECKING:
     from twopass.tape.episode import Tape
 
-__all__ = ["PROFILE", "TapeWriter", "save_tape"]
+__all__ = ["TapeWriter", "save_tape", "tape_records"]
 
-PROFILE = "twopass"
+_PROFILE = "twopass"
 
 
 class TapeWriter:
@@ -55,7 +55,7 @@ class TapeWriter:
             chunk_size=1,
             compression=CompressionType.ZSTD,
         )
-        self._mcap.start(PROFILE, f"twopass {version('twopass')}")
+        self._mcap.start(_PROFILE, f"twopass {version('twopass')}")
 
     @property
     def path(self) -> str:
@@ -128,7 +128,7 @@ def save_tape(tape: Tape, path: str | Path, *, overwrite: bool = False) -> Path:
     """
     path = Path(path)
     if path.exists() and not overwrite:
-        raise TapeError(f"{path} exists; pass overwrite=True to replace it", str(path))
+        raise taken(str(path))
     partial = path.with_name(f".{path.name}.{uuid.uuid4().hex}.part")
     try:
         writer = TapeWriter(partial)
