@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import gymnasium as gym
@@ -211,3 +212,11 @@ def test_a_harness_may_use_a_recorder_and_an_agent_at_once():
         np.testing.assert_array_equal(ours.actions, theirs.actions)
         np.testing.assert_array_equal(ours.digests, theirs.digests)
         assert ours.metrics["total_reward"] == theirs.metrics["total_reward"]
+
+
+def test_a_recording_agent_is_not_copied(tmp_path):
+    """Two copies would write one tape."""
+    agent = RecordingAgent(lambda observation: 1, tmp_path / "a.mcap")
+    with pytest.raises(TypeError, match="not copied"):
+        copy.deepcopy(agent)
+    agent.close()

@@ -14,7 +14,7 @@ from twopass.digest import Digester
 from twopass.errors import PlaybackError, TapeError
 from twopass.policies import Policy, as_agent
 from twopass.resets import check_seed
-from twopass.scribe import Scribe, make_header, was_cut
+from twopass.scribe import Scribe, Uncopied, make_header, was_cut
 from twopass.tape import Tape
 from twopass.tape.recording import pack_facts
 from twopass.tape.records import Reset
@@ -27,7 +27,7 @@ _clock = time.perf_counter_ns
 _NOTHING: Any = object()
 
 
-class RecordingAgent:
+class RecordingAgent(Uncopied):
     """Record what a harness asks of an agent, and what it answers.
 
     The harness sees an agent. It does not tell an agent its seeds and options, so say
