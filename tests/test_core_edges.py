@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import functools
 import json
 import random
@@ -592,3 +593,85 @@ def test_an_agent_keeps_a_reward_as_it_was_and_needs_no_info():
     agent.close()
     assert agent.tape[0].rewards.tolist() == [0, 1, 2]
     assert agent.tape[0].outcome == "done"
+
+
+class TestAFilmAndItsTape:
+    """A film never takes the place of the tape that it is made of."""
+
+    def test_render_refuses_the_tape_itself(self, tmp_path):
+        path = tmp_path / "run.mcap"
+        tape = twopass.record("CartPole-v1", "random", seeds=[1], path=path)
+        before = path.read_bytes()
+        with pytest.raises(twopass.errors.EncoderError, match="the tape itself"):
+            twopass.render(tape, path, format="gif", overwrite=True)
+        link = tmp_path / "link.gif"
+        link.symlink_to(path)
+        with pytest.raises(twopass.errors.EncoderError, match="the tape itself"):
+            twopass.render(path, link, overwrite=True)
+        assert path.read_bytes() == before
+
+    def test_two_pass_refuses_one_name_for_both_before_pass_one(self, tmp_path):
+        asked = []
+
+        def policy(observation):
+            asked.append(observation)
+            return 1
+
+        with pytest.raises(twopass.errors.EncoderError, match="the tape itself"):
+            twopass.two_pass(
+                "CartPole-v1",
+                policy,
+                path=tmp_path / "same.gif",
+                video=tmp_path / "same.gif",
+                overwrite=True,
+            )
+        assert asked == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"kwargs": {"no_such_argument": 1}}, {"render_mode": ["x"], "kwargs": {"a": 1}}],
+)
+def test_an_environment_that_cannot_be_made_is_a_playback_error(changed):
+    """A tape of another version, or one that nobody recorded."""
+    tape = twopass.record("CartPole-v1", "random", seeds=[1])
+    forged = {**tape.fingerprint, **changed}
+    header = dataclasses.replace(tape.header, fingerprint=forged)
+    with pytest.raises(twopass.errors.PlaybackError, match="pass env"):
+        twopass.verify(dataclasses.replace(tape, header=header))
+
+
+def test_a_render_mode_that_is_no_text_is_none():
+    tape = twopass.record("CartPole-v1", "random", seeds=[1])
+    forged = {**tape.fingerprint, "render_mode": ["x"]}
+    header = dataclasses.replace(tape.header, fingerprint=forged)
+    report = twopass.verify(dataclasses.replace(tape, header=header))
+    assert report.verdict == "exact"
+
+
+def test_two_pass_takes_the_options_of_both_passes(tmp_path):
+    result = twopass.two_pass(
+        "CartPole-v1",
+        "random",
+        seed=1,
+        video=tmp_path / "run.gif",
+        steps=5,
+        fps=10,
+        on_divergence="raise",
+        history="alone",
+    )
+    assert result.report is not None
+    assert (result.report.preview, result.report.frames) == (True, 6)
+    assert (tmp_path / "run.preview.gif").exists()
+
+
+def test_an_agent_that_was_told_no_seed_says_so():
+    env = gym.make("CartPole-v1")
+    agent = twopass.RecordingAgent(lambda observation: 1, env=env)
+    agent.reset(*env.reset(seed=4))
+    observation, reward, *_, info = env.step(agent.step())
+    agent.update(observation, reward, False, info)
+    agent.close()
+    report = twopass.verify(agent.tape)
+    assert report.verdict == "diverged"
+    assert "expect()" in report.hints[0]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import copy
 import inspect
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeAlias
 
 import gymnasium as gym
 from gymnasium.envs.registration import EnvSpec
 
-from twopass.errors import PlaybackError
+from twopass.errors import PlaybackError, TwoPassError
 from twopass.randomness import EntropyTap, GlobalState
 from twopass.tape import Construction, Tape
 from twopass.tape.values import decode_value
@@ -142,12 +142,25 @@ def make_replayed(
 
     The global generators stay in the state that making leaves: call it where they are
     preserved.
+
+    Raises:
+        PlaybackError: The environment cannot be made here.
     """
-    if construction is None:
-        return make(source, render_mode)
-    GlobalState.from_value(construction.globals).restore()
-    with EntropyTap(construction.entropy):
-        return make(source, render_mode)
+    replay: Sequence[int] = ()
+    if construction is not None:
+        GlobalState.from_value(construction.globals).restore()
+        replay = construction.entropy
+    try:
+        with EntropyTap(replay):
+            return make(source, render_mode)
+    except TwoPassError:
+        raise
+    except Exception as error:
+        # Arguments of another version, or of a tape that nobody recorded.
+        raise PlaybackError(
+            f"the environment cannot be made here: {type(error).__name__}: {error}; "
+            "pass env"
+        ) from error
 
 
 def drawing_mode(source: EnvSource, recorded: str | None = None) -> str:

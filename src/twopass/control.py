@@ -44,8 +44,8 @@ class Controls:
     @property
     def recorded_mode(self) -> str | None:
         """The render mode of pass 1, but no window that opens."""
-        mode: str | None = self.tape.fingerprint.get("render_mode")
-        return None if mode == "human" else mode
+        mode = self.tape.fingerprint.get("render_mode")
+        return mode if isinstance(mode, str) and mode != "human" else None
 
     def run(
         self, plan: str = "alone", *, mode: str | None = None, drawn: bool = False

@@ -20,10 +20,10 @@ from typing import Any, TypedDict
 import gymnasium as gym
 import structlog
 
-from twopass.errors import PlaybackError, TwoPassError
+from twopass.errors import EncoderError, PlaybackError, TwoPassError
 from twopass.frames import FrameEncoder, FrameNormaliser, open_encoder
 
-__all__ = ["Camera", "Film", "filming", "open_film", "preview_path"]
+__all__ = ["Camera", "Film", "filming", "open_film", "preview_path", "refuse_tape"]
 
 log = structlog.get_logger("twopass")
 _clock = time.perf_counter
@@ -46,6 +46,18 @@ class Film(TypedDict, total=False):
     format: str | None
     overwrite: bool
     loop: int | None
+
+
+def refuse_tape(film: str | Path, tape: str | Path | None) -> None:
+    """Refuse a film that would replace the tape that it is made of.
+
+    Raises:
+        EncoderError: Both are the same file.
+    """
+    if tape is not None and Path(film).resolve() == Path(tape).resolve():
+        raise EncoderError(
+            f"{film} is the tape itself; give the film another name", str(film)
+        )
 
 
 def open_film(env: gym.Env[Any, Any], path: str | Path, film: Film) -> FrameEncoder:

@@ -47,6 +47,10 @@ _TOLERANCE = (
     "the tape has digests of the observations, which are equal or not: for a tolerance "
     'record with observations="full"'
 )
+_UNTOLD = (
+    "the harness reset without a seed that the tape knows: give RecordingAgent its "
+    "seeds, or call expect() before each episode"
+)
 _MODE = (
     "the render mode changes the environment: record with the same one, "
     'twopass.record(..., render_mode="rgb_array")'
@@ -193,6 +197,8 @@ class _Attempts:
             yield from self._environment_hints()
 
     def _environment_hints(self) -> Iterator[str]:
+        if self._untold():
+            yield _UNTOLD
         if not self._used_globals:
             self.control(self.first_plan)
         if self._used_globals:
@@ -200,4 +206,11 @@ class _Attempts:
         if self._ladder.tape.construction is None:
             yield _NOT_CAPTURED
         yield from map(str, self.mismatches)
-        yield _CAUSES
+        if not self.mismatches:
+            yield _CAUSES
+
+    def _untold(self) -> bool:
+        """Tell whether an agent recorded the episode and knew nothing of its reset."""
+        reset = self._ladder.tape[self._ladder.index].reset
+        told = reset.seed is not None or reset.generator or reset.entropy
+        return self._ladder.tape.header.flags == "done" and not told

@@ -63,8 +63,8 @@ class RenderOptions(PlayOptions, Film, total=False):
     """Options of :func:`~twopass.render`: of pass 2, and of its film."""
 
 
-class TwoPassOptions(RecordOptions, Film, total=False):
-    """Options of :func:`~twopass.two_pass`: of pass 1, and of the film.
+class TwoPassOptions(RecordOptions, PlayOptions, Film, total=False):
+    """Options of :func:`~twopass.two_pass`: of pass 1, of pass 2, and of the film.
 
     ``overwrite`` is for the tape and the film.
     """

@@ -22,7 +22,7 @@ from twopass.errors import (
     UnsupportedValueError,
     check_choice,
 )
-from twopass.film import Camera, Film, filming, open_film, preview_path
+from twopass.film import Camera, Film, filming, open_film, preview_path, refuse_tape
 from twopass.fingerprint import Mismatch
 from twopass.frames import FilmInfo, FrameEncoder
 from twopass.randomness import GlobalState, guarded, preserved
@@ -201,6 +201,7 @@ class TapePlayback(
         with ExitStack() as stack:
             if path is not None:
                 path = preview_path(path) if self._is_preview else path
+                refuse_tape(path, self.tape.path)
                 encoder = open_film(self.env, path, film)
             if encoder is not None:
                 stack.enter_context(filming(encoder))

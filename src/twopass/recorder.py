@@ -48,7 +48,7 @@ class ReplayRecorder(
 
     ``reset`` and ``step`` are forwarded as called, and what they return is handed on:
     the very same objects. No reset, step, render or random draw is added, and no
-    argument is changed. A step costs about a microsecond.
+    argument is changed. A step costs one to a few microseconds.
 
     No vector version exists: give the wrapper to ``gymnasium.make_vec(...,
     wrappers=[...])`` with a path that contains ``{pid}`` or ``{uuid}``.

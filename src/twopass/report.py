@@ -27,7 +27,8 @@ class PlaybackReport:
         frames: Frames given to the film; 0 without one.
         path: The film's file, as text, or ``None``.
         blame: What made it diverge: ``rendering`` (the same tape is exact unrendered),
-            ``history`` (exact only after the episodes before it), ``fingerprint``
+            ``history`` (exact only after the episodes before it, or only in a fresh
+            environment where a used one was given), ``fingerprint``
             (another environment or version than the one recorded), ``environment``, or
             ``None``: nothing diverged, or no control replay could be made.
         seconds: Time spent in ``reset``, ``step``, ``render`` and ``encode``.

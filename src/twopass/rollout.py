@@ -19,7 +19,7 @@ import numpy as np
 from twopass.construction import EnvSource, drawing_mode, make_captured, source_of
 from twopass.divergence import Tolerance
 from twopass.errors import PlaybackError, TwoPassError, UnsupportedValueError
-from twopass.film import Film
+from twopass.film import Film, refuse_tape
 from twopass.frames import check_film
 from twopass.ladder import Ladder
 from twopass.options import PlayOptions, RecordOptions, RenderOptions, TwoPassOptions
@@ -155,6 +155,12 @@ def _taken_film(options: Any) -> dict[str, Any]:
     return {name: options.pop(name) for name in Film.__annotations__ if name in options}
 
 
+def _taken_playing(options: Any) -> dict[str, Any]:
+    """Take the options of pass 2 out of ``options``, but those of both passes."""
+    own = PlayOptions.__annotations__.keys() - RecordOptions.__annotations__.keys()
+    return {name: options.pop(name) for name in own if name in options}
+
+
 def verify(
     tape: Tape | str | Path,
     *,
@@ -247,8 +253,10 @@ def two_pass(
         ('exact', 10.0)
     """
     film = _taken_film(options)
+    playing = _taken_playing(options)
     overwrite = film.get("overwrite", False)
     if video is not None:
+        refuse_tape(video, path)
         check_film(video, format=film.get("format"), overwrite=overwrite)
         drawing_mode(env, options.get("render_mode"))
     progress = options.get("progress")
@@ -257,9 +265,10 @@ def two_pass(
     metrics = tape[0].metrics
     try:
         if video is None:
-            report = verify(tape, env=env, progress=progress)
+            report = verify(tape, env=env, progress=progress, **playing)
         else:
-            report = render(tape, video, env=env, progress=progress, **film)
+            playing.update(film)
+            report = render(tape, video, env=env, progress=progress, **playing)
     except TwoPassError as error:
         error.result = TwoPassResult(metrics, tape, None)
         raise
