@@ -146,19 +146,13 @@ def render(
         >>> report.verdict, report.frames == tape[0].length + 1
         ('exact', True)
     """
-    film = _taken_film(options)
+    film = _taken(options, Film.__annotations__)
     return _ladder(tape, episode, env, options).play(path, **film)
 
 
-def _taken_film(options: Any) -> dict[str, Any]:
-    """Take the options of a film out of ``options``."""
-    return {name: options.pop(name) for name in Film.__annotations__ if name in options}
-
-
-def _taken_playing(options: Any) -> dict[str, Any]:
-    """Take the options of pass 2 out of ``options``, but those of both passes."""
-    own = PlayOptions.__annotations__.keys() - RecordOptions.__annotations__.keys()
-    return {name: options.pop(name) for name in own if name in options}
+def _taken(options: Any, names: Iterable[str]) -> dict[str, Any]:
+    """Take the options of these names, where given, out of ``options``."""
+    return {name: options.pop(name) for name in names if name in options}
 
 
 def verify(
@@ -252,8 +246,11 @@ def two_pass(
         >>> result.report.verdict, result.metrics["total_reward"]
         ('exact', 10.0)
     """
-    film = _taken_film(options)
-    playing = _taken_playing(options)
+    film = _taken(options, Film.__annotations__)
+    # What both passes take, such as the progress, stays with the first.
+    playing = _taken(
+        options, PlayOptions.__annotations__.keys() - RecordOptions.__annotations__
+    )
     overwrite = film.get("overwrite", False)
     if video is not None:
         refuse_tape(video, path)
