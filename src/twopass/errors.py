@@ -52,6 +52,17 @@ class TwoPassError(Exception):
 
     result: Any = None
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An error crosses to another process as it is; by default its class would be
+        # called with the finished message.
+        return _rebuilt, (type(self), self.args), vars(self)
+
+
+def _rebuilt(cls: type[TwoPassError], arguments: tuple[Any, ...]) -> TwoPassError:
+    error = cls.__new__(cls, *arguments)
+    error.args = arguments
+    return error
+
 
 class TapeError(TwoPassError):
     """Raised when a tape cannot be written or read.
@@ -117,18 +128,26 @@ class DivergenceError(TwoPassError):
 
 
 class UnsupportedValueError(TwoPassError, TypeError):
-    """Raised when a value cannot be stored in a tape or compared with one.
+    """Raised when a value cannot be stored in a tape, or is none that is taken.
 
     Attributes:
         tree_path: Where in the nested value, such as ``options['goal'][0]``.
         type: The type of the value found there.
     """
 
-    def __init__(self, tree_path: str, value: object, remedy: str) -> None:
-        super().__init__(
-            f"{tree_path}: cannot store a value of type "
-            f"{type(value).__module__}.{type(value).__qualname__}; {remedy}"
-        )
+    # Gymnasium raises a TypeError of an environment's constructor anew, with a text of
+    # its own and nothing else: that text stands for itself.
+    def __init__(
+        self,
+        tree_path: str,
+        value: object = None,
+        remedy: str | None = None,
+        problem: str | None = None,
+    ) -> None:
+        kind = f"{type(value).__module__}.{type(value).__qualname__}"
+        found = problem or f"cannot store a value of type {kind}"
+        text = f"{tree_path}: {found}; {remedy}"
+        super().__init__(tree_path if remedy is None else text)
         self.tree_path = tree_path
         self.type = type(value)
 
@@ -175,4 +194,5 @@ def check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
     """
     if value not in choices:
         remedy = "use " + " or ".join(map(repr, choices))
-        raise UnsupportedValueError(f"{name}={value!r}", value, remedy)
+        problem = "is none of the choices"
+        raise UnsupportedValueError(f"{name}={value!r}", value, remedy, problem)
