@@ -4,7 +4,8 @@
 
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BENCHMARKS ?= $(sort $(filter-out benchmarks/_%,$(wildcard benchmarks/*.py)))
-PYTEST_ARGS ?=
+# A file of tests stays in one process: scenes of a simulator are shared inside it.
+PYTEST_ARGS ?= -n auto --dist loadfile
 
 RUN := .venv/bin/python -m
 READY := .venv/installed

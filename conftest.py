@@ -11,6 +11,13 @@ import structlog
 from _pytest.doctest import DoctestItem
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Allow for compiling in the page whose examples build scenes."""
+    for item in items:
+        if item.path.name == "genesis.md":
+            item.add_marker(pytest.mark.timeout(900))
+
+
 @pytest.fixture(autouse=True)
 def example_folder(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

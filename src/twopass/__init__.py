@@ -14,7 +14,10 @@ that a machine can read.
 
 from importlib.metadata import version
 
-from twopass import errors
+from twopass import (
+    envs,  # noqa: F401 -- tells Gymnasium the ids, and imports no simulator
+    errors,
+)
 from twopass.agents import PlaybackAgent, RecordingAgent
 from twopass.divergence import Divergence
 from twopass.playback import TapePlayback

@@ -13,6 +13,8 @@ A fingerprint is a JSON object:
 ``versions``     Python, NumPy, Gymnasium, twopass, the environment's package, engines
 ``platform``     system, machine, processor
 ``variables``    environment variables that change engines or renderers
+``simulator``    what the environment says of its engine, where it has an attribute
+                 ``fingerprint`` that is a mapping: backend, device, precision, flags
 ================ ===================================================================
 """
 
@@ -22,7 +24,7 @@ import os
 import platform
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
@@ -50,11 +52,14 @@ _ENGINES = [
 _VARIABLES = [
     "CUDA_VISIBLE_DEVICES",
     "GENESIS_RENDER_DEPTH",
+    "GS_ENABLE_NDARRAY",
+    "GS_PARA_LEVEL",
     "MUJOCO_GL",
     "OMP_NUM_THREADS",
     "OPENBLAS_CORETYPE",
     "PYOPENGL_PLATFORM",
     "PYTHONHASHSEED",
+    "QD_NUM_THREADS",
 ]
 # They check, forward or draw, and leave actions and observations alone.
 _TRANSPARENT = (
@@ -121,7 +126,7 @@ def collect(env: gym.Env[Any, Any]) -> dict[str, Any]:
             "processor": platform.processor(),
         },
         "variables": {n: os.environ[n] for n in _VARIABLES if n in os.environ},
-    }
+    } | _simulator(env)
 
 
 def compare(recorded: dict[str, Any], found: dict[str, Any]) -> list[Mismatch]:
@@ -158,6 +163,13 @@ def check_action_space(recorded: dict[str, Any], space: gym.Space[Any]) -> None:
             f"the actions were sent to {before.get('repr')}, which {now['repr']} cannot "
             "take; play the tape in the environment and wrappers that recorded it"
         )
+
+
+def _simulator(env: gym.Env[Any, Any]) -> dict[str, Any]:
+    told = getattr(env.unwrapped, "fingerprint", None)
+    if not isinstance(told, Mapping):
+        return {}
+    return {"simulator": {str(key): _plain(value) for key, value in told.items()}}
 
 
 def _described(space: gym.Space[Any]) -> dict[str, Any]:

@@ -1,0 +1,135 @@
+"""What an environment is made with: one frozen record, checked once.
+
+:class:`~twopass.envs.genesis.env.GenesisEnv` and
+:class:`~twopass.envs.genesis.vector.GenesisVectorEnv` take these as keyword arguments,
+all of them plain values, so that a specification, and with it a tape, can hold them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from twopass.envs.genesis.camera import CameraConfig, resolve_render_depth
+from twopass.envs.genesis.robots import RobotConfig, find_model, robot_config
+from twopass.envs.genesis.tasks import Task, task_named
+from twopass.errors import UnsupportedValueError, check_choice
+
+__all__ = ["RENDER_MODES", "Settings"]
+
+RENDER_MODES = ("rgb_array", "depth_array")
+_BACKENDS = ("auto", "gpu", "cpu")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """The keyword arguments of the Genesis environments.
+
+    Attributes:
+        robot: A name of :func:`~twopass.envs.genesis.robots.robot_names`.
+        task: A name of :func:`~twopass.envs.genesis.tasks.task_names`.
+        n_objects: How many objects of the pool an episode shows.
+        backend: ``"auto"``, ``"gpu"`` or ``"cpu"``.
+        precision: ``"32"`` or ``"64"`` bits.
+        deterministic: Whether the simulator keeps to algorithms that repeat.
+        control_dt: Seconds between two actions.
+        sim_dt: Length of a physics step in seconds; ``None`` for the robot's.
+        image_observations: Whether observations hold the camera's picture.
+        render_depth: Whether the camera measures depth; ``None`` for what
+            ``GENESIS_RENDER_DEPTH`` says, and off without it. The render mode
+            ``"depth_array"`` implies it.
+        camera: ``"scene"`` for a fixed one, ``"robot"`` for the one that the robot
+            carries, or the fields of a
+            :class:`~twopass.envs.genesis.camera.CameraConfig`.
+        terminate_when_fallen: Whether a fall ends the episode.
+        model_path: Where the robot's model is, see
+            :func:`~twopass.envs.genesis.robots.find_model`.
+        render_mode: ``None``, ``"rgb_array"`` or ``"depth_array"``.
+
+    Raises:
+        UnsupportedValueError: A value is none that is taken.
+    """
+
+    robot: str | RobotConfig = "franka"
+    task: str | Task = "reach"
+    n_objects: int = 3
+    backend: str = "auto"
+    precision: str = "32"
+    deterministic: bool = True
+    control_dt: float = 0.02
+    sim_dt: float | None = None
+    image_observations: bool = False
+    render_depth: bool | None = None
+    camera: str | CameraConfig | Mapping[str, Any] = "scene"
+    terminate_when_fallen: bool = True
+    model_path: str | None = None
+    render_mode: str | None = None
+
+    @classmethod
+    def of(cls, arguments: Mapping[str, Any]) -> Settings:
+        """Make settings of keyword arguments, refusing those that there are not."""
+        known = [field.name for field in fields(cls)]
+        for name in arguments:
+            check_choice("argument", name, tuple(known))
+        return cls(**arguments)
+
+    def __post_init__(self) -> None:
+        check_choice("backend", self.backend, _BACKENDS)
+        if self.render_mode is not None:
+            check_choice("render_mode", self.render_mode, RENDER_MODES)
+        for name in ("control_dt", "sim_dt"):
+            seconds = getattr(self, name)
+            if seconds is not None and not 0 < seconds < math.inf:
+                self._refuse(name, "give seconds above 0")
+        pool = task_named(self.task).pool
+        if not 1 <= self.n_objects <= len(pool):
+            self._refuse("n_objects", f"give 1 to {len(pool)}")
+        if (
+            task_named(self.task).needs_effector
+            and robot_config(self.robot).effector is None
+        ):
+            self._refuse("robot", f"the task {self.task!r} needs one with an effector")
+        self.find_camera()
+        if self.render_mode == "depth_array" and not self.measures_depth:
+            self._refuse("render_mode", "pass render_depth=True, or leave that out")
+
+    def _refuse(self, name: str, remedy: str) -> None:
+        value = getattr(self, name)
+        raise UnsupportedValueError(f"{name}={value!r}", value, remedy, "does not fit")
+
+    @property
+    def draws(self) -> bool:
+        """Whether anything may be drawn at all."""
+        return self.image_observations or self.render_mode is not None
+
+    @property
+    def measures_depth(self) -> bool:
+        """The depth toggle: given, asked for by the mode, or the variable's."""
+        if self.render_depth is None and self.render_mode == "depth_array":
+            return True
+        return resolve_render_depth(self.render_depth)
+
+    def find_robot(self) -> RobotConfig:
+        """Return the robot with the path of its model file.
+
+        Raises:
+            PlaybackError: The model file is not there.
+        """
+        return find_model(robot_config(self.robot), self.model_path)
+
+    def find_camera(self) -> CameraConfig:
+        """Return the camera that films and that images come from."""
+        if isinstance(self.camera, CameraConfig):
+            return self.camera
+        if isinstance(self.camera, Mapping):
+            return CameraConfig(**self.camera)
+        check_choice("camera", self.camera, ("scene", "robot"))
+        task, robot = task_named(self.task), robot_config(self.robot)
+        if self.camera == "scene":
+            return CameraConfig(position=task.eye, lookat=task.lookat)
+        if robot.camera_link is None:
+            self._refuse("camera", "this robot carries none; use 'scene'")
+        eye, target = robot.camera_offset
+        return CameraConfig(position=eye, lookat=target, link=robot.camera_link)
