@@ -73,8 +73,8 @@ egl:
 	@$(HAS_EGL) || { \
 	  [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && \
 	  export DEBIAN_FRONTEND=noninteractive && apt-get update -qq && \
-	  apt-get install -y -qq --no-install-recommends libegl1 libgl1-mesa-dri; \
-	} || echo "No libEGL: tests that render MuJoCo are skipped (Debian: apt-get install libegl1 libgl1-mesa-dri)"
+	  apt-get install -y -qq --no-install-recommends libegl1 libgl1 libgl1-mesa-dri; \
+	} || echo "No libEGL: tests that render MuJoCo or Genesis are skipped (Debian: apt-get install libegl1 libgl1 libgl1-mesa-dri)"
 
 # An environment is made once and brought up to date when its inputs change.
 $(READY): pyproject.toml constraints.txt

@@ -12,9 +12,9 @@ from _pytest.doctest import DoctestItem
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Allow for compiling in the page whose examples build scenes."""
+    """Allow for compiling in the pages whose examples build scenes."""
     for item in items:
-        if item.path.name == "genesis.md":
+        if item.path.name in ("README.md", "genesis.md"):
             item.add_marker(pytest.mark.timeout(900))
 
 

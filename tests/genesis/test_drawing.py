@@ -158,10 +158,9 @@ os.environ["PYOPENGL_PLATFORM"] = {platform!r}
     assert error.endswith(f"; {step} PYOPENGL_PLATFORM")
 
 
-@pytest.mark.parametrize("mujoco", ["egl", "disable"])
 @pytest.mark.parametrize(
-    "names",
-    [["libEGL"], ["libGL", "libEGL", "libOpenGL", "libOSMesa"]],
+    ("names", "mujoco"),
+    [(["libEGL"], "egl"), (["libGL", "libEGL", "libOpenGL", "libOSMesa"], "disable")],
     ids=["EGL", "everything"],
 )
 def test_missing_libraries_are_named(fresh_python, names, mujoco):

@@ -33,16 +33,21 @@ def peak():
     status = pathlib.Path("/proc/self/status").read_text()
     return int(re.search(r"VmHWM:\\s+(\\d+)", status)[1]) / 1024
 
+from twopass.envs.genesis.robots import RobotConfig, register_robot
+register_robot(RobotConfig(  # the smallest model there is: drawing takes most of the time
+    name="two-links", model="urdf/simple/two_link_arm.urdf", fixed_base=True,
+    joints=("baseHinge", "interArm"), default_pose=(0, 0), action_scale=1,
+    stiffness=10, damping=1))
+
 def make(render_mode=None, length=None):
-    # The humanoid is made of capsules, the cheapest of the robots to draw.
     return gym.make(
-        "twopass/GenesisHumanoidNavigate-v0", backend="cpu", render_mode=render_mode,
-        max_episode_steps=length, camera={"width": 256, "height": 256},
-        terminate_when_fallen=False)
+        "twopass/GenesisGo2Navigate-v0", robot="two-links", backend="cpu",
+        render_mode=render_mode, max_episode_steps=length,
+        camera={"width": 256, "height": 256})
 
 def roll(env, steps):
     env.reset(seed=1)
-    action = np.zeros(21, np.float32)
+    action = np.full(2, 0.1, np.float32)
     for _ in range(steps):
         env.step(action)
 """

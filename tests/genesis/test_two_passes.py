@@ -89,7 +89,7 @@ def test_pass_1_touches_no_graphics_library(fresh_python):
         with twopass.ReplayRecorder(env) as recorder:
             recorder.reset(seed=1)
             recorder.step(np.zeros(9, np.float32))
-            scene = env.unwrapped._simulation._world._scene
+            scene = env.unwrapped.world.scene
             print(scene.visualizer.cameras, scene.visualizer.is_built)
         """
     )

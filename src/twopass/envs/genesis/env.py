@@ -12,6 +12,7 @@ from twopass.envs.genesis.robots import RobotConfig
 from twopass.envs.genesis.settings import RENDER_MODES, Settings
 from twopass.envs.genesis.simulation import Simulation
 from twopass.envs.genesis.tasks import Task
+from twopass.envs.genesis.world import World
 
 __all__ = ["GenesisEnv"]
 
@@ -78,6 +79,11 @@ class GenesisEnv(gym.Env[Observation, NDArray[np.float32]]):
         self.observation_space = self._simulation.observation_space
         fps = round(1 / chosen.control_dt)
         self.metadata = {**type(self).metadata, "render_fps": max(fps, 1)}  # type: ignore[misc]  # one environment's own
+
+    @property
+    def world(self) -> World:
+        """The scene with its entities, for whoever wants to look or to interfere."""
+        return self._simulation.world
 
     @property
     def fingerprint(self) -> dict[str, Any]:

@@ -70,6 +70,17 @@ class Simulation:
         self._success = np.zeros(n_envs, bool)
         self._fallen = np.zeros(n_envs, bool)
 
+    @property
+    def world(self) -> World:
+        """The scene, once there is one.
+
+        Raises:
+            ResetNeeded: There was no reset yet.
+        """
+        if self._world is None:
+            raise gym.error.ResetNeeded("call reset() first: there is no scene yet")
+        return self._world
+
     # ------------------------------------------------------------------ the episode
 
     def reset(
@@ -110,7 +121,7 @@ class Simulation:
             UnsupportedValueError: The shape is another, or a number is not finite.
         """
         before = self._distance
-        self._built().step(np.clip(self._checked(actions), -1, 1))
+        self.world.step(np.clip(self._checked(actions), -1, 1))
         if fresh:
             self._begin(fresh, self._options)
         self._look()
@@ -154,7 +165,7 @@ class Simulation:
 
     def pictures(self) -> tuple[Picture, ...]:
         """Return the camera's picture of each environment as it is now."""
-        return self._built().pictures()
+        return self.world.pictures()
 
     def close(self) -> None:
         """Give the scene back; the next reset builds it again."""
@@ -222,11 +233,6 @@ class Simulation:
             n_envs=self.n_envs,
         )
 
-    def _built(self) -> World:
-        if self._world is None:
-            raise gym.error.ResetNeeded("call reset() first: there is no scene yet")
-        return self._world
-
     def _checked(self, actions: NDArray[Any]) -> NDArray[np.float32]:
         values = np.asarray(actions, np.float32)
         expected = (self.n_envs, len(self._robot.joints))
@@ -243,7 +249,7 @@ class Simulation:
 
     def _look(self) -> None:
         """Read the state once, and judge it."""
-        self._state = state = self._built().read()
+        self._state = state = self.world.read()
         point = state.base_position
         if self._task.needs_effector:
             point = self._effector(state)
@@ -265,7 +271,7 @@ class Simulation:
         return np.asarray(state.link_positions[:, 0] + turned)
 
     def _images(self) -> dict[str, NDArray[Any]]:
-        pictures = self._built().pictures()
+        pictures = self.world.pictures()
         images: dict[str, NDArray[Any]] = {"image": np.stack([p.rgb for p in pictures])}
         if self._depth:
             images["depth"] = np.stack([np.asarray(p.depth) for p in pictures])

@@ -16,6 +16,7 @@ from twopass.envs.genesis.robots import RobotConfig
 from twopass.envs.genesis.settings import RENDER_MODES, Settings
 from twopass.envs.genesis.simulation import Simulation
 from twopass.envs.genesis.tasks import Task
+from twopass.envs.genesis.world import World
 from twopass.errors import UnsupportedValueError
 
 __all__ = ["GenesisVectorEnv"]
@@ -76,6 +77,11 @@ class GenesisVectorEnv(gym.vector.VectorEnv[Observation, NDArray[Any], NDArray[A
         self._steps = np.zeros(num_envs, np.int64)
         self._done = np.zeros(num_envs, bool)
         self._generators: dict[int, np.random.Generator] = {}
+
+    @property
+    def world(self) -> World:
+        """The scene with its entities, for whoever wants to look or to interfere."""
+        return self._simulation.world
 
     @property
     def fingerprint(self) -> dict[str, Any]:

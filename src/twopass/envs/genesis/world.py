@@ -66,12 +66,19 @@ class World:
     Raises:
         MissingDependencyError: It shall be drawn, and this machine cannot.
         PlaybackError: The model lacks a joint or link that the robot names.
+
+    Attributes:
+        config: What was built.
+        scene: The ``genesis.Scene``.
+        robot: Its entity of the robot.
+        objects: Its entities of the objects, in the order of the pool.
+        dofs: The robot's degree of freedom of each actuated joint, in action order.
     """
 
     def __init__(self, config: WorldConfig) -> None:
         self.config = config
         self._physics_steps = config.physics_steps
-        self._scene = make_scene(
+        self.scene = make_scene(
             drawn=config.camera is not None,
             sim_options=gs.options.SimOptions(dt=config.sim_dt),
             profiling_options=gs.options.ProfilingOptions(show_FPS=False),
@@ -97,10 +104,10 @@ class World:
             layouts: Index of the copy -> what its episode's scene is.
         """
         envs = sorted(layouts)
-        self._scene.reset(envs_idx=envs)
+        self.scene.reset(envs_idx=envs)
         self._place_robot(envs)
         chosen = [layouts[index] for index in envs]
-        for number, entity in enumerate(self._objects):
+        for number, entity in enumerate(self.objects):
             _move(
                 entity,
                 np.array([layout.positions[number] for layout in chosen]),
@@ -115,9 +122,9 @@ class World:
             actions: ``(n_envs, n_joints) float32``, from -1 to 1.
         """
         targets = torch.from_numpy(self._default + actions * self._scale)
-        self._robot.control_dofs_position(targets.to(gs.device), self._dofs)
+        self.robot.control_dofs_position(targets.to(gs.device), self.dofs)
         for _ in range(self._physics_steps):
-            self._scene.step(update_visualizer=False)
+            self.scene.step(update_visualizer=False)
 
     def read(self) -> State:
         """Return the state of every copy, by one transfer from the device."""
@@ -138,28 +145,28 @@ class World:
 
     def close(self) -> None:
         """Give back what the scene holds, on the device and of the renderer."""
-        self._scene.destroy()
+        self.scene.destroy()
 
     def _fill(self) -> None:
         """Add everything, build, and find what names stand for."""
         config = self.config
-        self._scene.add_entity(gs.morphs.Plane())
-        self._robot = self._scene.add_entity(_morph(config.robot))
-        self._objects = [
-            self._scene.add_entity(_shape(one), surface=_painted(one))
+        self.scene.add_entity(gs.morphs.Plane())
+        self.robot = self.scene.add_entity(_morph(config.robot))
+        self.objects = [
+            self.scene.add_entity(_shape(one), surface=_painted(one))
             for one in config.pool
         ]
         self._camera = self._add_camera()
-        build(self._scene, n_envs=config.n_envs)
-        name_renderer(self._scene)
-        self._dofs = _dofs(self._robot, config.robot)
+        build(self.scene, n_envs=config.n_envs)
+        name_renderer(self.scene)
+        self.dofs = _dofs(self.robot, config.robot)
         self._set_gains()
         effector = config.robot.effector
         self._reader = BatchedStateReader(
-            self._scene,
-            self._robot,
-            self._objects,
-            dofs=self._dofs,
+            self.scene,
+            self.robot,
+            self.objects,
+            dofs=self.dofs,
             links=() if effector is None else (effector,),
         )
 
@@ -167,30 +174,30 @@ class World:
         if self.config.camera is None:
             return None
         return Camera(
-            self._scene,
+            self.scene,
             self.config.camera,
-            robot=self._robot,
+            robot=self.robot,
             render_depth=self.config.render_depth,
         )
 
     def _set_gains(self) -> None:
         robot = self.config.robot
-        self._robot.set_dofs_kp(robot.per_joint("stiffness"), self._dofs)
-        self._robot.set_dofs_kv(robot.per_joint("damping"), self._dofs)
+        self.robot.set_dofs_kp(robot.per_joint("stiffness"), self.dofs)
+        self.robot.set_dofs_kv(robot.per_joint("damping"), self.dofs)
 
     def _place_robot(self, envs: Sequence[int]) -> None:
         robot = self.config.robot
         count = len(envs)
-        if not self._robot.base_link.is_fixed:
+        if not self.robot.base_link.is_fixed:
             _move(
-                self._robot,
+                self.robot,
                 np.tile(robot.position, (count, 1)),
                 np.tile(robot.quaternion, (count, 1)),
                 envs,
             )
         pose = torch.from_numpy(np.tile(self._default, (count, 1))).to(gs.device)
-        self._robot.set_dofs_position(pose, self._dofs, envs, zero_velocity=True)
-        self._robot.control_dofs_position(pose, self._dofs, envs)
+        self.robot.set_dofs_position(pose, self.dofs, envs, zero_velocity=True)
+        self.robot.control_dofs_position(pose, self.dofs, envs)
 
 
 def _morph(robot: RobotConfig) -> Any:
