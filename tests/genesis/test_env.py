@@ -210,6 +210,27 @@ def test_the_order_of_joints_is_the_robots_and_not_the_files():
     assert np.array_equal(ends[0]["effector"], ends[1]["effector"])
 
 
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_an_arm_that_is_told_where_to_go_gets_there(franka, seed):
+    observation, info = franka.reset(seed=seed)
+    world, config = franka.unwrapped.world, robot_config("franka")
+    joints = world.robot.inverse_kinematics(
+        link=world.robot.get_link("hand"),
+        pos=observation["target"][None] + np.array([0, 0, 0.115], np.float32),
+        quat=np.array([[0, 1, 0, 0]], np.float32),
+    )
+    wanted = np.asarray(joints)[0][world.dofs] - np.array(config.default_pose)
+    action = np.clip(wanted / np.array(config.per_joint("action_scale")), -1, 1)
+    terminated = False
+    for step in range(1, 100):
+        sent = (action * min(1, step / 60)).astype(np.float32)
+        _, reward, terminated, _, info = franka.step(sent)
+        if terminated:
+            break
+    assert (terminated, info["success"], info["fallen"]) == (True, True, False)
+    assert -0.05 <= reward < 0
+
+
 def test_success_ends_an_episode():
     register_task("reach-anything", Reach(success_distance=5.0))
     env = gym.make(FRANKA, task="reach-anything", backend="cpu")

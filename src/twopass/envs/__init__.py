@@ -24,7 +24,7 @@ IDS = tuple(_GENESIS)
 
 
 def register() -> None:
-    """Tell Gymnasium the ids of :data:`IDS`; those that it knows already are left."""
+    """Tell Gymnasium the ids of ``IDS``; those that it knows already are left."""
     for name, (robot, task, steps) in _GENESIS.items():
         if name not in gym.registry:
             gym.register(
