@@ -39,6 +39,18 @@ def check_command_line(folder: Path) -> None:
     assert "CartPole-v1" in twopass_command("info", str(folder / "run.mcap"))
 
 
+def check_extra() -> None:
+    """Without the extra, its environments say in one line what to install."""
+    import twopass
+
+    try:
+        twopass.record("twopass/GenesisFrankaReach-v0", "random", seeds=[0])
+    except twopass.errors.PlaybackError as error:
+        assert 'pip install "twopass[genesis]"' in str(error), error
+    else:
+        raise AssertionError("genesis-world is here: not the core alone")
+
+
 def twopass_command(*arguments: str) -> str:
     """Run `python -m twopass` in a fresh interpreter and return what it prints."""
     command = [sys.executable, "-I", "-m", "twopass", *arguments]
@@ -53,6 +65,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         check_two_passes(Path(folder))
         check_command_line(Path(folder))
+    check_extra()
     sys.stdout.write(f"smoke test of twopass {metadata.version('twopass')} passed\n")
 
 

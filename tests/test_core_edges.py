@@ -675,3 +675,19 @@ def test_an_agent_that_was_told_no_seed_says_so():
     report = twopass.verify(agent.tape)
     assert report.verdict == "diverged"
     assert "expect()" in report.hints[0]
+
+
+def test_what_is_not_installed_is_no_divergence(tmp_path):
+    class Drawn(CounterEnv):
+        def reset(self, *, seed=None, options=None):
+            if self.render_mode is not None:
+                raise twopass.errors.MissingDependencyError("pygame", None, "Drawing")
+            return super().reset(seed=seed, options=options)
+
+    tape = twopass.record(Drawn, "random", seeds=[1], max_steps=3)
+    with pytest.raises(
+        twopass.errors.MissingDependencyError, match="pip install pygame"
+    ):
+        twopass.render(tape, tmp_path / "out.gif", env=Drawn)
+    assert list(tmp_path.iterdir()) == []
+    assert twopass.verify(tape, env=Drawn).verdict == "exact"

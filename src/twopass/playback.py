@@ -192,6 +192,7 @@ class TapePlayback(
             PlaybackError: The environment does not render arrays, or both a path and
                 an encoder are given.
             EncoderError: The film cannot be written; the tape is untouched.
+            MissingDependencyError: The environment needs what is not installed.
             DivergenceError: A step differs, with ``on_divergence="raise"``.
         """
         _check_steps(steps)
@@ -221,11 +222,7 @@ class TapePlayback(
                 progress("play", replay.position, replay.horizon)
 
     def _survives(self, call: Callable[[], Any]) -> bool:
-        """Run one call into the environment; what it raises is a divergence."""
-        try:
-            call()
-        except Exception as error:  # noqa: BLE001 -- an environment may raise anything
-            self._running.failed(error)
+        self._running.attempt(call)
         self._announce()
         return not self._running.crashed
 

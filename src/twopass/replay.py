@@ -16,7 +16,7 @@ import numpy as np
 
 from twopass.actions import restored
 from twopass.divergence import EXACT, Comparison, Tolerance
-from twopass.errors import PlaybackError
+from twopass.errors import MissingDependencyError, PlaybackError
 from twopass.randomness import EntropyTap, GlobalState, restore_environment
 from twopass.tape import Episode, Tape
 from twopass.tape.records import Reset
@@ -116,18 +116,31 @@ class EpisodeReplay:
         Args:
             after: Called after the reset and after each step.
         """
-        after = after or _nothing
-        before = None
-        try:
+        before: list[GlobalState] = []
+
+        def play() -> None:
             self.reset()
-            after()
-            before = GlobalState.capture()
+            (after or _nothing)()
+            before.append(GlobalState.capture())
             while not self.over:
                 self.step()
-                after()
+                (after or _nothing)()
+
+        self.attempt(play)
+        self.used_globals = bool(before) and before != [GlobalState.capture()]
+
+    def attempt(self, call: Callable[[], Any]) -> None:
+        """Call into the environment; an exception of it is a divergence.
+
+        Raises:
+            MissingDependencyError: Something is not installed: nothing was played.
+        """
+        try:
+            call()
+        except MissingDependencyError:
+            raise
         except Exception as error:  # noqa: BLE001 -- an environment may raise anything
             self.failed(error)
-        self.used_globals = before is not None and before != GlobalState.capture()
 
     def failed(self, error: Exception) -> None:
         """Note that the environment raised, which ends the replay."""

@@ -202,18 +202,25 @@ def test_a_gpu_that_does_not_start_is_a_warning(fresh_python, build, reason):
 def test_a_missing_package_is_one_line(fresh_python, module, package):
     said = fresh_python(
         """
-        import sys
-        from twopass.envs.genesis.engine import start
-        from twopass.errors import MissingDependencyError
+        import importlib, sys
+        import twopass
+        from twopass.errors import MissingDependencyError, PlaybackError
         sys.modules[sys.argv[1]] = None
+        for name in ("engine", "env", "vector", "state", "robots"):
+            try:
+                importlib.import_module(f"twopass.envs.genesis.{name}")
+            except MissingDependencyError as error:
+                print(error)
         try:
-            start()
-        except MissingDependencyError as error:
+            twopass.record("twopass/GenesisFrankaReach-v0", "random", seeds=[1])
+        except PlaybackError as error:
             print(error)
         """,
         module,
     )
-    assert said == (
+    line = (
         f"A Genesis environment needs {package}, which is not installed. "
-        'Run: pip install "twopass[genesis]"\n'
+        'Run: pip install "twopass[genesis]"'
     )
+    made = "cannot make 'twopass/GenesisFrankaReach-v0': "
+    assert said.splitlines() == [line] * 5 + [made + line]

@@ -67,6 +67,16 @@ def test_legs_and_contacts_leave_nothing_behind(go2):
     assert rollout(go2, 3, steps=30) == alone
 
 
+def test_a_body_that_lay_on_the_ground_leaves_nothing_behind():
+    env = gym.make(HUMANOID, backend="cpu", terminate_when_fallen=False)
+    alone = rollout(env, 3, steps=30)
+    env.reset(seed=4)
+    fallen = [env.step(-np.ones(21, np.float32))[-1]["fallen"] for _ in range(120)]
+    assert fallen[-1]
+    assert rollout(env, 3, steps=30) == alone
+    env.close()
+
+
 def test_the_seed_chooses_objects_places_and_the_target(franka):
     scenes = [franka.reset(seed=seed) for seed in range(12)]
     places = {observation["objects"].tobytes() for observation, _ in scenes}
@@ -221,7 +231,7 @@ def test_an_arm_that_is_told_where_to_go_gets_there(franka, seed):
     )
     wanted = np.asarray(joints)[0][world.dofs] - np.array(config.default_pose)
     action = np.clip(wanted / np.array(config.per_joint("action_scale")), -1, 1)
-    terminated = False
+    terminated, reward = False, 0.0
     for step in range(1, 100):
         sent = (action * min(1, step / 60)).astype(np.float32)
         _, reward, terminated, _, info = franka.step(sent)

@@ -177,3 +177,28 @@ def test_other_settings_of_the_simulator_are_named(tmp_path, fresh_python):
         path,
     )
     assert "simulator.precision: recorded '32', here '64'" in told
+
+
+def test_a_machine_that_cannot_draw_scores_and_keeps_the_tape(tmp_path, fresh_python):
+    told = fresh_python(
+        """
+        import os
+        os.environ["PYOPENGL_PLATFORM"] = "nonsense"
+        os.environ.pop("DISPLAY", None)
+        import json, pathlib
+        import twopass
+        name = "twopass/GenesisFrankaReach-v0"
+        tape = twopass.record(name, "random", seeds=[1], max_steps=5, path="run.mcap")
+        try:
+            twopass.render("run.mcap", "out.gif")
+        except twopass.errors.TwoPassError as error:
+            said = str(error)
+        verdict = twopass.verify("run.mcap").verdict
+        files = sorted(path.name for path in pathlib.Path().iterdir())
+        print(json.dumps([said, verdict, tape[0].length, files]))
+        """
+    )
+    said, verdict, length, files = json.loads(told.splitlines()[-1])
+    assert "PYOPENGL_PLATFORM='nonsense'" in said
+    assert "\n" not in said
+    assert (verdict, length, files) == ("exact", 5, ["run.mcap"])

@@ -8,3 +8,8 @@
 - :mod:`~twopass.envs.genesis.env`, :mod:`~twopass.envs.genesis.vector`: the
   environments, known to Gymnasium by the ids of :mod:`twopass.envs`.
 """
+
+from twopass.envs.genesis.libraries import check_installed
+
+# Here, so that a missing package is one line whichever module is asked for.
+check_installed()

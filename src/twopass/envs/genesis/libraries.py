@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 
 from twopass.errors import MissingDependencyError
 
-__all__ = ["import_genesis", "why_undrawable"]
+__all__ = ["check_installed", "import_genesis", "why_undrawable"]
 
 # What the rest of Genesis imports of its renderer.
 _RENDERER = ("genesis.ext.pyrender", "genesis.ext.pyrender.jit_render")
@@ -27,10 +27,8 @@ _RENDERER = ("genesis.ext.pyrender", "genesis.ext.pyrender.jit_render")
 _cause: Exception | None = None  # of the import that failed, once stand-ins are in use
 
 
-def import_genesis() -> Any:
-    """Import Genesis, keep Python's own hook for uncaught exceptions, return it.
-
-    The first import in a process takes some seconds.
+def check_installed() -> None:
+    """Refuse to go on without the packages of the extra, importing neither.
 
     Raises:
         MissingDependencyError: genesis-world or torch is not installed.
@@ -38,6 +36,13 @@ def import_genesis() -> Any:
     for package, module in (("genesis-world", "genesis"), ("torch", "torch")):
         if importlib.util.find_spec(module) is None:
             raise MissingDependencyError(package, "genesis", "A Genesis environment")
+
+
+def import_genesis() -> Any:
+    """Import Genesis, keep Python's own hook for uncaught exceptions, return it.
+
+    The first import in a process takes some seconds.
+    """
     # Genesis replaces the hook by one that prints every uncaught exception to stdout
     # and drops what the program had set.
     hook = sys.excepthook
