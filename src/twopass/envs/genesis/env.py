@@ -40,7 +40,8 @@ class GenesisEnv(gym.Env[Observation, NDArray[np.float32]]):
     ``depth``          ``(H, W)``       metres, if moreover depth is on
     ================== ================ ==============================================
 
-    **Info** has ``task`` (text), ``success``, ``fallen`` and ``distance`` (m).
+    **Info** has ``task`` (text), ``success``, ``fallen`` and ``distance`` (m). Success
+    ends an episode, and so does a fall unless ``terminate_when_fallen=False``.
 
     The scene is built at the first reset, which compiles for minutes the first time on
     a machine, and reset by moving things. Nothing is drawn unless ``render`` or an
@@ -53,6 +54,7 @@ class GenesisEnv(gym.Env[Observation, NDArray[np.float32]]):
         **settings: See :class:`~twopass.envs.genesis.settings.Settings`.
 
     Raises:
+        EngineError: Genesis already runs in this process with other settings.
         MissingDependencyError: genesis-world is not installed.
         UnsupportedValueError: An argument is none that is taken.
         PlaybackError: The robot's model is not there.
@@ -77,12 +79,15 @@ class GenesisEnv(gym.Env[Observation, NDArray[np.float32]]):
         self.render_mode = render_mode
         self.action_space = self._simulation.action_space
         self.observation_space = self._simulation.observation_space
-        fps = round(1 / chosen.control_dt)
-        self.metadata = {**type(self).metadata, "render_fps": max(fps, 1)}  # type: ignore[misc]  # one environment's own
+        self.metadata = {**self.metadata, "render_fps": chosen.render_fps}  # type: ignore[misc]  # one environment's own
 
     @property
     def world(self) -> World:
-        """The scene with its entities, for whoever wants to look or to interfere."""
+        """The scene with its entities, for whoever wants to look or to interfere.
+
+        Raises:
+            ResetNeeded: There was no reset yet.
+        """
         return self._simulation.world
 
     @property
@@ -99,6 +104,11 @@ class GenesisEnv(gym.Env[Observation, NDArray[np.float32]]):
             seed: Of the scene: which objects, where, and which is the target.
             options: ``{"objects": [...]}`` lists the objects themselves, each as
                 ``{"kind": "box", "size": 0.05, "colour": "red"}``.
+
+        Raises:
+            MissingDependencyError: Something shall be drawn, and this machine cannot.
+            PlaybackError: The model lacks a joint or the camera's link.
+            UnsupportedValueError: The options are none that are taken.
         """
         super().reset(seed=seed)
         self._simulation.reset({0: self.np_random}, options)
@@ -110,6 +120,7 @@ class GenesisEnv(gym.Env[Observation, NDArray[np.float32]]):
         """Hold an action for one control step.
 
         Raises:
+            ResetNeeded: There was no reset yet.
             UnsupportedValueError: The action has another shape, or is not finite.
         """
         rewards, ended = self._simulation.step(np.asarray(action)[None])
@@ -121,9 +132,7 @@ class GenesisEnv(gym.Env[Observation, NDArray[np.float32]]):
         if self.render_mode is None:
             gym.logger.warn("render() does nothing without a render_mode")
             return None
-        (picture,) = self._simulation.pictures()
-        frame = picture.rgb if self.render_mode == "rgb_array" else picture.depth
-        return np.asarray(frame)
+        return self._simulation.frames()[0]
 
     def close(self) -> None:
         """Give the scene back; a later reset builds it again."""

@@ -17,7 +17,15 @@ from numpy.typing import NDArray
 
 from twopass.errors import UnsupportedValueError, check_choice
 
-__all__ = ["COLOURS", "KINDS", "Layout", "ObjectConfig", "Region", "object_pool"]
+__all__ = [
+    "COLOURS",
+    "KINDS",
+    "Layout",
+    "ObjectConfig",
+    "Region",
+    "object_pool",
+    "parked_place",
+]
 
 KINDS = ("box", "ball", "cylinder")
 COLOURS: dict[str, tuple[float, float, float]] = {
@@ -31,7 +39,8 @@ COLOURS: dict[str, tuple[float, float, float]] = {
 _MAX_SIZE = 2.0
 # How often a place is drawn before the region counts as full.
 _TRIES = 1000
-# Where the objects wait that an episode leaves out: behind the robot, metres away.
+# Where the objects wait that an episode leaves out: behind the robot, far away, in
+# metres. The gap is more than the greatest size.
 _PARKED_X, _PARKED_GAP = -40.0, 2.5
 
 
@@ -46,7 +55,7 @@ class ObjectConfig:
 
     Raises:
         UnsupportedValueError: A value is none of the choices, or the size is not
-            between 0 and 2 m.
+            above 0 m and at most 2 m.
 
     Example:
         >>> str(ObjectConfig("ball", 0.05, "red"))
@@ -86,10 +95,10 @@ class ObjectConfig:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where objects are placed: a piece of a ring about the robot, on the ground.
+    """Where objects are placed: a piece of a ring about the origin, on the ground.
 
     Attributes:
-        inner: Least distance from the robot's initial position, in metres.
+        inner: Least distance from the origin, where robots start, in metres.
         outer: Greatest distance, in metres.
         half_angle: Greatest angle to either side of straight ahead, in radians.
         gap: Least free space between two objects, in metres.
@@ -138,7 +147,7 @@ class Layout:
         """
         present = tuple(int(i) for i in rng.permutation(len(pool))[:count])
         places = _places(rng, [pool[i].size for i in present], region)
-        positions = np.array([_parked(i, config) for i, config in enumerate(pool)])
+        positions = np.array([parked_place(i, config) for i, config in enumerate(pool)])
         quaternions = np.tile([1.0, 0.0, 0.0, 0.0], (len(pool), 1))
         for index, place in zip(present, places, strict=True):
             positions[index, :2] = place
@@ -156,6 +165,16 @@ def object_pool(small: float, large: float) -> tuple[ObjectConfig, ...]:
     sizes = (small, large) * len(KINDS)
     kinds = [kind for kind in KINDS for _ in range(2)]
     return tuple(map(ObjectConfig, kinds, sizes, COLOURS))
+
+
+def parked_place(index: int, config: ObjectConfig) -> tuple[float, float, float]:
+    """Return where an object of the pool waits, ``(x, y, z)`` in metres, apart from all.
+
+    Args:
+        index: Of the object in the pool.
+        config: The object.
+    """
+    return _PARKED_X, _PARKED_GAP * index, config.size / 2
 
 
 def _is_number(value: object) -> bool:
@@ -188,10 +207,6 @@ def _free_place(
             return place
     remedy = "ask for fewer or smaller objects: there is no room for these"
     raise UnsupportedValueError("objects", size, remedy, "do not fit")
-
-
-def _parked(index: int, config: ObjectConfig) -> tuple[float, float, float]:
-    return _PARKED_X, _PARKED_GAP * index, config.size / 2
 
 
 def _upright(yaw: float) -> tuple[float, float, float, float]:

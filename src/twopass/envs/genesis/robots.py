@@ -11,10 +11,10 @@ from __future__ import annotations
 import importlib.util
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from numbers import Real
 from pathlib import Path
-from typing import Any
 
 from twopass.errors import PlaybackError, UnsupportedValueError, check_choice
 
@@ -122,17 +122,21 @@ class RobotConfig:
         self._require(count, "default_pose", "give one position a joint")
         for field in ("default_pose", "position", "quaternion", "effector_offset"):
             self._require(_finite(getattr(self, field)), field, "use finite numbers")
-        for field, length in (("position", 3), ("quaternion", 4)):
+        lengths = {"position": 3, "quaternion": 4, "effector_offset": 3}
+        for field, length in lengths.items():
             fits = len(getattr(self, field)) == length
             self._require(fits, field, f"give {length} numbers")
         unit = math.isclose(math.hypot(*self.quaternion), 1, abs_tol=1e-4)
         self._require(unit, "quaternion", "give one of length 1, w first")
+        points = list(map(len, self.camera_offset)) == [3, 3]
+        self._require(points, "camera_offset", "give two points of three numbers")
         eye, target = self.camera_offset
         looks = _finite((*eye, *target)) and eye != target
         self._require(looks, "camera_offset", "give two different points")
-        self._require(0 < self.sim_dt < math.inf, "sim_dt", "give seconds above 0")
+        positive = _finite((self.sim_dt,)) and self.sim_dt > 0
+        self._require(positive, "sim_dt", "give seconds above 0")
         height = self.fall_height
-        finite = height is None or math.isfinite(height)
+        finite = height is None or _finite((height,))
         self._require(finite, "fall_height", "give metres, or None")
 
 
@@ -217,12 +221,13 @@ def _missing(config: RobotConfig, candidates: Iterable[Path]) -> str:
     return text
 
 
-def _finite(numbers: Iterable[float]) -> bool:
-    return all(math.isfinite(number) for number in numbers)
+def _finite(numbers: Iterable[object]) -> bool:
+    return all(isinstance(one, Real) and math.isfinite(one) for one in numbers)
 
 
-def _sides(names: Iterable[str], sides: Iterable[str] = ("left", "right")) -> Any:
-    names = tuple(names)
+def _sides(
+    names: Sequence[str], sides: Iterable[str] = ("left", "right")
+) -> tuple[str, ...]:
     return tuple(f"{side}_{name}_joint" for side in sides for name in names)
 
 

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
+
 from twopass.envs.genesis.camera import CameraConfig, resolve_render_depth
 from twopass.envs.genesis.robots import RobotConfig, find_model, robot_config
 from twopass.envs.genesis.tasks import Task, task_named
@@ -20,7 +22,7 @@ from twopass.errors import UnsupportedValueError, check_choice
 __all__ = ["RENDER_MODES", "Settings"]
 
 RENDER_MODES = ("rgb_array", "depth_array")
-_BACKENDS = ("auto", "gpu", "cpu")
+_SWITCHES = ("deterministic", "image_observations", "terminate_when_fallen")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,31 +71,40 @@ class Settings:
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> Settings:
-        """Make settings of keyword arguments, refusing those that there are not."""
-        known = [field.name for field in fields(cls)]
-        for name in arguments:
-            check_choice("argument", name, tuple(known))
+        """Make settings of keyword arguments.
+
+        Raises:
+            UnsupportedValueError: There is no such argument, or it is not taken.
+        """
+        _check_fields("argument", arguments, cls)
         return cls(**arguments)
 
     def __post_init__(self) -> None:
-        check_choice("backend", self.backend, _BACKENDS)
-        if self.render_mode is not None:
-            check_choice("render_mode", self.render_mode, RENDER_MODES)
-        for name in ("control_dt", "sim_dt"):
-            seconds = getattr(self, name)
-            if seconds is not None and not 0 < seconds < math.inf:
-                self._refuse(name, "give seconds above 0")
-        pool = task_named(self.task).pool
-        if not 1 <= self.n_objects <= len(pool):
-            self._refuse("n_objects", f"give 1 to {len(pool)}")
-        if (
-            task_named(self.task).needs_effector
-            and robot_config(self.robot).effector is None
-        ):
+        self._check_plain()
+        task, robot = task_named(self.task), robot_config(self.robot)
+        most = len(task.pool)
+        whole = isinstance(self.n_objects, int | np.integer)
+        if not whole or not 1 <= self.n_objects <= most:
+            self._refuse("n_objects", f"give 1 to {most}")
+        if task.needs_effector and robot.effector is None:
             self._refuse("robot", f"the task {self.task!r} needs one with an effector")
         self.find_camera()
         if self.render_mode == "depth_array" and not self.measures_depth:
             self._refuse("render_mode", "pass render_depth=True, or leave that out")
+
+    def _check_plain(self) -> None:
+        if self.render_mode is not None:
+            check_choice("render_mode", self.render_mode, RENDER_MODES)
+        for name in _SWITCHES:
+            if not isinstance(getattr(self, name), bool | np.bool_):
+                self._refuse(name, "give True or False")
+        for name in ("control_dt", "sim_dt"):
+            seconds = getattr(self, name)
+            if name == "sim_dt" and seconds is None:
+                continue
+            number = isinstance(seconds, int | float | np.number)
+            if not number or not 0 < seconds < math.inf:
+                self._refuse(name, "give seconds above 0")
 
     def _refuse(self, name: str, remedy: str) -> None:
         value = getattr(self, name)
@@ -103,6 +114,11 @@ class Settings:
     def draws(self) -> bool:
         """Whether anything may be drawn at all."""
         return self.image_observations or self.render_mode is not None
+
+    @property
+    def render_fps(self) -> int:
+        """Control steps a second, rounded, at least one."""
+        return max(1, round(1 / self.control_dt))
 
     @property
     def measures_depth(self) -> bool:
@@ -120,10 +136,16 @@ class Settings:
         return find_model(robot_config(self.robot), self.model_path)
 
     def find_camera(self) -> CameraConfig:
-        """Return the camera that films and that images come from."""
+        """Return the camera that films and that images come from.
+
+        Raises:
+            UnsupportedValueError: It has no such field, a field is out of range, or the
+                robot carries none.
+        """
         if isinstance(self.camera, CameraConfig):
             return self.camera
         if isinstance(self.camera, Mapping):
+            _check_fields("camera", self.camera, CameraConfig)
             return CameraConfig(**self.camera)
         check_choice("camera", self.camera, ("scene", "robot"))
         task, robot = task_named(self.task), robot_config(self.robot)
@@ -133,3 +155,9 @@ class Settings:
             self._refuse("camera", "this robot carries none; use 'scene'")
         eye, target = robot.camera_offset
         return CameraConfig(position=eye, lookat=target, link=robot.camera_link)
+
+
+def _check_fields(what: str, given: Mapping[str, Any], record: type[Any]) -> None:
+    known = tuple(field.name for field in fields(record))
+    for name in given:
+        check_choice(what, name, known)

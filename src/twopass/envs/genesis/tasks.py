@@ -112,7 +112,8 @@ class Reach(Task):
 class Navigate(Task):
     """Walk to an object somewhere about the robot.
 
-    The reward is the way made towards it in metres; a fall costs 1.
+    The reward is the way made towards it in metres; each step in which the robot lies
+    costs 1.
     """
 
     region: Region = _AROUND
@@ -127,7 +128,7 @@ class Navigate(Task):
         return np.asarray(np.linalg.norm((point - target)[..., :2], axis=-1))
 
     def reward(self, before: Floats, now: Floats, fallen: NDArray[np.bool_]) -> Floats:
-        """Return how much nearer the target is; 1 less after a fall."""
+        """Return how much nearer the target is; 1 less while the robot lies."""
         return np.asarray(before - now - fallen)
 
 

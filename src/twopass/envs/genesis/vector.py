@@ -41,6 +41,7 @@ class GenesisVectorEnv(gym.vector.VectorEnv[Observation, NDArray[Any], NDArray[A
         **settings: See :class:`~twopass.envs.genesis.settings.Settings`.
 
     Raises:
+        EngineError: Genesis already runs in this process with other settings.
         MissingDependencyError: genesis-world is not installed.
         UnsupportedValueError: An argument is none that is taken.
         PlaybackError: The robot's model is not there.
@@ -66,7 +67,9 @@ class GenesisVectorEnv(gym.vector.VectorEnv[Observation, NDArray[Any], NDArray[A
             where = f"num_envs={num_envs!r}"
             raise UnsupportedValueError(where, num_envs, "give 1 or more", "is too few")
         named = {"robot": robot, "task": task, "render_mode": render_mode}
-        self._simulation = Simulation(Settings.of(named | settings), num_envs)
+        chosen = Settings.of(named | settings)
+        self._simulation = Simulation(chosen, num_envs)
+        self.metadata = {**self.metadata, "render_fps": chosen.render_fps}  # type: ignore[misc]  # this one's own
         self.num_envs = num_envs
         self.render_mode = render_mode
         self.single_action_space = self._simulation.action_space
@@ -80,7 +83,11 @@ class GenesisVectorEnv(gym.vector.VectorEnv[Observation, NDArray[Any], NDArray[A
 
     @property
     def world(self) -> World:
-        """The scene with its entities, for whoever wants to look or to interfere."""
+        """The scene with its entities, for whoever wants to look or to interfere.
+
+        Raises:
+            ResetNeeded: There was no reset yet.
+        """
         return self._simulation.world
 
     @property
@@ -103,7 +110,11 @@ class GenesisVectorEnv(gym.vector.VectorEnv[Observation, NDArray[Any], NDArray[A
                 bool`` array of the environments to reset.
 
         Raises:
-            UnsupportedValueError: The seeds or the mask have another length.
+            MissingDependencyError: Something shall be drawn, and this machine cannot.
+            PlaybackError: The model lacks a joint or the camera's link.
+            UnsupportedValueError: The seeds or the mask have another length, the
+                options are none that are taken, or a new scene is needed, as by the
+                first reset, and the mask leaves some out.
         """
         chosen = dict(options or {})
         mask = self._mask(chosen.pop("reset_mask", None))
@@ -118,7 +129,12 @@ class GenesisVectorEnv(gym.vector.VectorEnv[Observation, NDArray[Any], NDArray[A
     ) -> tuple[Observation, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]]:
         """Move every environment on; those that ended are reset instead.
 
+        Returns:
+            Observations, ``(num_envs,) float64`` rewards, ``(num_envs,) bool`` whether
+            each is terminated and truncated, and infos.
+
         Raises:
+            ResetNeeded: There was no reset yet.
             UnsupportedValueError: The actions have another shape, or are not finite.
         """
         fresh = self._done.copy()
@@ -138,9 +154,7 @@ class GenesisVectorEnv(gym.vector.VectorEnv[Observation, NDArray[Any], NDArray[A
         if self.render_mode is None:
             gym.logger.warn("render() does nothing without a render_mode")
             return None
-        colour = self.render_mode == "rgb_array"
-        pictures = self._simulation.pictures()
-        return tuple(p.rgb if colour else np.asarray(p.depth) for p in pictures)
+        return self._simulation.frames()
 
     def close_extras(self, **kwargs: Any) -> None:
         """Give the scene back."""

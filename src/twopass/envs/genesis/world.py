@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from twopass.envs.genesis.camera import Camera, CameraConfig, Picture
 from twopass.envs.genesis.drawing import build, make_scene, name_renderer
 from twopass.envs.genesis.libraries import import_genesis
-from twopass.envs.genesis.objects import COLOURS, Layout, ObjectConfig
+from twopass.envs.genesis.objects import COLOURS, Layout, ObjectConfig, parked_place
 from twopass.envs.genesis.robots import RobotConfig
 from twopass.envs.genesis.state import BatchedStateReader, State
 from twopass.errors import PlaybackError
@@ -65,7 +65,8 @@ class World:
 
     Raises:
         MissingDependencyError: It shall be drawn, and this machine cannot.
-        PlaybackError: The model lacks a joint or link that the robot names.
+        PlaybackError: The model lacks a joint or the camera's link.
+        UnsupportedValueError: The model lacks the effector's link.
 
     Attributes:
         config: What was built.
@@ -153,8 +154,8 @@ class World:
         self.scene.add_entity(gs.morphs.Plane())
         self.robot = self.scene.add_entity(_morph(config.robot))
         self.objects = [
-            self.scene.add_entity(_shape(one), surface=_painted(one))
-            for one in config.pool
+            self.scene.add_entity(_shape(index, one), surface=_painted(one))
+            for index, one in enumerate(config.pool)
         ]
         self._camera = self._add_camera()
         build(self.scene, n_envs=config.n_envs)
@@ -212,10 +213,9 @@ def _morph(robot: RobotConfig) -> Any:
     return gs.morphs.MJCF(file=robot.model, exclude_ground_plane=True)
 
 
-def _shape(config: ObjectConfig) -> Any:
+def _shape(index: int, config: ObjectConfig) -> Any:
     size, half = config.size, config.size / 2
-    # Apart from each other from the start: building takes a step.
-    place = {"pos": (-20.0, 0.0, half)}
+    place = {"pos": parked_place(index, config)}
     if config.kind == "box":
         return gs.morphs.Box(size=(size,) * 3, **place)
     if config.kind == "ball":
