@@ -25,6 +25,7 @@ from twopass.envs.genesis.robots import find_model, robot_config
 from twopass.envs.genesis.state import BatchedStateReader, State
 from twopass.envs.genesis.tasks import Task, task_named
 from twopass.envs.genesis.vector import GenesisVectorEnv
+from twopass.envs.genesis.world import robot_morph
 
 __all__ = ["Reads", "Stage", "count_depth_passes", "light_scene", "timed"]
 
@@ -147,7 +148,7 @@ def light_scene(name: str, count: int, n_envs: int) -> tuple[Any, Reads]:
         drawn=False, profiling_options=gs.options.ProfilingOptions(show_FPS=False)
     )
     scene.add_entity(gs.morphs.Plane())
-    robot = scene.add_entity(_morph(config))
+    robot = scene.add_entity(robot_morph(config))
     boxes = [
         scene.add_entity(gs.morphs.Box(size=(0.1,) * 3, pos=_on_grid(index)))
         for index in range(count)
@@ -157,13 +158,6 @@ def light_scene(name: str, count: int, n_envs: int) -> tuple[Any, Reads]:
         scene.step()
     dofs = [robot.get_joint(joint).dofs_idx_local[0] for joint in config.joints]
     return scene, Reads(scene, robot, boxes, dofs=dofs, link=config.effector)
-
-
-def _morph(config: Any) -> Any:
-    if config.model.lower().endswith(".urdf"):
-        place = {"pos": config.position, "quat": config.quaternion}
-        return gs.morphs.URDF(file=config.model, fixed=config.fixed_base, **place)
-    return gs.morphs.MJCF(file=config.model, exclude_ground_plane=True)
 
 
 def _on_grid(index: int) -> tuple[float, float, float]:
@@ -204,16 +198,13 @@ class Stage:
         self.n_envs = n_envs
         self.env.reset(seed=0)
         self._world = world = self.env.world
-        # No use of the environment but a measurement needs its camera.
-        self._camera = world._camera  # noqa: SLF001 -- drawn here with and without depth
+        self._camera = world.camera  # drawn here with and without depth
         self.physics_steps = world.config.physics_steps
         self.reads = Reads(
             *(world.scene, world.robot, world.objects),
             dofs=world.dofs,
             link=config.effector,
         )
-        self._default = np.array(config.default_pose, np.float32)
-        self._scale = np.array(config.per_joint("action_scale"), np.float32)
 
     @staticmethod
     def timed(call: Callable[[], Any]) -> float:
@@ -228,15 +219,11 @@ class Stage:
 
     def send(self, action: NDArray[np.float32]) -> None:
         """Clip an action, make targets of it, give them to the simulator."""
-        clipped = np.clip(action.reshape(self.n_envs, -1), -1, 1)
-        targets = torch.from_numpy(self._default + clipped * self._scale)
-        world = self._world
-        world.robot.control_dofs_position(targets.to(gs.device), world.dofs)
+        self._world.send(np.clip(action.reshape(self.n_envs, -1), -1, 1))
 
     def advance(self) -> None:
         """Run the physics of one control step."""
-        for _ in range(self.physics_steps):
-            self._world.scene.step(update_visualizer=False)
+        self._world.advance()
 
     def move_camera(self) -> None:
         """Bring the camera to where the robot carries it, or put it down again."""

@@ -47,6 +47,7 @@ _ENGINES = [
     "pybullet",
     "pygame",
     "pymunk",
+    "quadrants",
     "torch",
 ]
 _VARIABLES = [

@@ -170,7 +170,8 @@ def check_env(env: Any) -> None:
             "env",
             env,
             "a recorder wraps one environment: use gymnasium.make_vec(id, num_envs, "
-            "wrappers=[lambda env: ReplayRecorder(env, 'run-{pid}.mcap')])",
+            "wrappers=[lambda env: ReplayRecorder(env, 'run-{uuid}.mcap')]), with "
+            "vectorization_mode='sync' or 'async' where an id has a vector environment",
         )
     if not isinstance(env, gym.Env):
         raise UnsupportedValueError("env", env, "wrap a gymnasium.Env")

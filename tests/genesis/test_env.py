@@ -9,10 +9,12 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from gymnasium.utils.env_checker import check_env
 
 import twopass
 from twopass.envs.genesis.env import GenesisEnv
+from twopass.envs.genesis.objects import object_pool
 from twopass.envs.genesis.robots import robot_config
 from twopass.envs.genesis.tasks import Reach, register_task
 from twopass.errors import PlaybackError, UnsupportedValueError
@@ -20,6 +22,7 @@ from twopass.errors import PlaybackError, UnsupportedValueError
 FRANKA = "twopass/GenesisFrankaReach-v0"
 GO2 = "twopass/GenesisGo2Navigate-v0"
 HUMANOID = "twopass/GenesisHumanoidNavigate-v0"
+SMALL = {"width": 40, "height": 30}
 
 
 def rollout(env, seed, steps=20, options=None):
@@ -103,6 +106,67 @@ def test_objects_lie_apart_and_on_the_ground(franka):
         assert set(objects[:, 2].round(3)) <= {np.float32(0.02), np.float32(0.03)}
 
 
+def test_rows_are_named_and_listed_objects_keep_their_order(franka):
+    listed = [
+        {"kind": "ball", "size": 0.05, "colour": "purple"},
+        {"kind": "box", "size": 0.03, "colour": "green"},
+        {"kind": "cylinder", "size": 0.08, "colour": "red"},
+    ]
+    for seed in range(4):
+        observation, info = franka.reset(seed=seed, options={"objects": listed})
+        assert info["objects"] == ("purple ball", "green box", "red cylinder")
+        heights = observation["objects"][:, 2]
+        assert np.allclose(heights, [0.025, 0.015, 0.04], atol=1e-4)
+        row = info["objects"].index(info["task"].removeprefix("reach the "))
+        assert np.array_equal(observation["objects"][row, :3], observation["target"])
+
+
+def test_objects_that_find_no_room_cost_no_scene(franka):
+    before = franka.reset(seed=1)[0]["objects"].tobytes()
+    world = franka.unwrapped.world
+    large = [{"kind": "box", "size": 1.5, "colour": "red"}] * 3
+    with pytest.raises(UnsupportedValueError, match="no room"):
+        franka.reset(seed=1, options={"objects": large})
+    assert franka.unwrapped.world is world
+    assert franka.reset(seed=1)[0]["objects"].tobytes() == before
+
+
+def test_a_pool_may_be_large():
+    register_task("reach-many", Reach(pool=object_pool(0.03, 0.04) * 5))
+    env = gym.make(FRANKA, task="reach-many", n_objects=20, backend="cpu")
+    first = rollout(env, 1, steps=10)
+    rollout(env, 2, steps=10)
+    assert rollout(env, 1, steps=10) == first
+    env.close()
+
+
+def test_inference_mode_of_a_policy_does_no_harm():
+    env = gym.make(FRANKA, backend="cpu")
+    with torch.inference_mode():
+        env.reset(seed=1)
+        env.step(np.zeros(9, np.float32))
+    env.step(np.zeros(9, np.float32))
+    env.reset(seed=2)
+    env.close()
+
+
+def test_an_arm_stands_where_its_configuration_says():
+    place = (0.1, -0.2, 0.3)
+    env = GenesisEnv(replace(robot_config("franka"), name="high", position=place))
+    observation, _ = env.reset(seed=1)
+    assert np.allclose(observation["proprioception"][:3], place, atol=1e-6)
+    env.close()
+
+
+def test_depth_is_measured_only_where_it_is_handed_out():
+    env = gym.make(
+        FRANKA, backend="cpu", render_mode="rgb_array", render_depth=True, camera=SMALL
+    )
+    env.reset(seed=1)
+    assert env.unwrapped.world.pictures()[0].depth is None
+    env.close()
+
+
 def test_listed_objects_are_compiled_once_and_left_again(franka):
     listed = [
         {"kind": "ball", "size": 0.05, "colour": "purple"},
@@ -126,6 +190,10 @@ def test_listed_objects_are_compiled_once_and_left_again(franka):
         ({"objects": [{"kind": "cone", "size": 1, "colour": "red"}] * 3}, "'cone'"),
         ({"objects": [{"kind": "box", "size": -1, "colour": "red"}] * 3}, "size=-1"),
         ({"objects": []}, "n_objects"),
+        ({"objects": 5}, "n_objects"),
+        (5, "dictionary"),
+        ("objects", "dictionary"),
+        ({"objects": [{"kind": "box", "size": 1e-6, "colour": "red"}] * 3}, "1e-06"),
     ],
 )
 def test_options_that_are_not_taken_are_named(franka, options, text):
@@ -141,6 +209,7 @@ def test_plain_values_come_out(franka):
     assert (type(reward), type(terminated), type(truncated)) == (float, bool, bool)
     assert {name: type(value) for name, value in info.items()} == {
         "task": str,
+        "objects": tuple,
         "success": bool,
         "fallen": bool,
         "distance": float,
@@ -184,15 +253,23 @@ def test_actions_are_clipped(franka):
 
     ones = np.ones(9, np.float32)
     assert end(ones * 50) == end(ones)
+    assert end(np.full(9, 1e300)) == end(ones)
+    assert end([1] * 9) == end(ones)
     assert end(ones * 0.5) != end(ones)
 
 
 @pytest.mark.parametrize(
     ("action", "text"),
     [
-        (np.zeros(8, np.float32), r"shape \(1, 8\)"),
-        (np.zeros((9, 1), np.float32), "joint1"),
+        (np.zeros(8, np.float32), r"shape \(8,\).*give \(9,\)"),
+        (np.zeros((1, 9), np.float32), "joint1"),
         (np.full(9, np.nan, np.float32), "finite"),
+        (["a"] * 9, "dtype"),
+        ([[1], [1, 2]], "no array"),
+        ({}, "dtype"),
+        ([10**400] * 9, "dtype"),
+        (np.ones(9, complex), "dtype"),
+        (torch.ones(9, requires_grad=True), "detach"),
     ],
 )
 def test_actions_that_are_not_taken_are_refused(franka, action, text):
@@ -284,6 +361,14 @@ def test_the_way_made_is_the_reward_of_walking(go2):
         ({"backend": "tpu"}, "tpu"),
         ({"n_objects": 0}, "n_objects=0"),
         ({"control_dt": 0}, "control_dt=0"),
+        ({"control_dt": "x"}, "control_dt='x'"),
+        ({"control_dt": 0.015}, "multiple of the physics step, 0.01"),
+        ({"sim_dt": 0.05}, "multiple of the physics step, 0.05"),
+        ({"n_objects": 2.5}, "n_objects=2.5"),
+        ({"n_objects": True}, "n_objects=True"),
+        ({"image_observations": "no"}, "image_observations='no'"),
+        ({"model_path": 5}, "model_path=5"),
+        ({"camera": {"w": 3}}, "camera='w'"),
         ({"robot": "go2"}, "effector"),
         ({"render_mode": "depth_array", "render_depth": False}, "render_depth=True"),
         ({"camera": "drone"}, "drone"),

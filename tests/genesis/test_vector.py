@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from functools import partial
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -9,7 +12,9 @@ import torch
 from gymnasium.vector import AutoresetMode
 from torch.overrides import TorchFunctionMode
 
+from twopass.envs.genesis.engine import ForkedEngineError
 from twopass.envs.genesis.tasks import Reach, register_task
+from twopass.envs.genesis.vector import GenesisVectorEnv
 from twopass.errors import UnsupportedValueError
 
 FRANKA = "twopass/GenesisFrankaReach-v0"
@@ -189,6 +194,42 @@ def test_resets_that_are_not_taken_are_named(three, arguments, text):
         three.reset(**arguments)
 
 
-def test_no_environment_is_too_few():
-    with pytest.raises(UnsupportedValueError, match="num_envs=0"):
-        gym.make_vec(FRANKA, num_envs=0, backend="cpu")
+@pytest.mark.parametrize("count", [0, 1.5, "3"])
+def test_the_number_of_environments_is_a_whole_one(count):
+    with pytest.raises(UnsupportedValueError, match="num_envs="):
+        GenesisVectorEnv(count, backend="cpu")
+
+
+def test_the_first_reset_is_one_of_all():
+    envs = GenesisVectorEnv(2, backend="cpu", control_dt=0.04)
+    assert envs.metadata["render_fps"] == 25
+    mask = np.array([True, False])
+    with pytest.raises(UnsupportedValueError, match="reset of 1 of 2"):
+        envs.reset(seed=1, options={"reset_mask": mask})
+    envs.reset(seed=1)
+    envs.close()
+    envs.reset(seed=1)
+    scene = envs.world.scene
+    envs.close()
+    assert scene.visualizer is None  # given back the second time too
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_are_made_afresh_or_told_so(context):
+    """In a fork of a process with Genesis its kernels hang, for ever."""
+    lanes = partial(
+        *(gym.make_vec, FRANKA, 2),
+        vectorization_mode="async",
+        vector_kwargs={"context": context, "shared_memory": False},
+        backend="cpu",
+    )
+    if context == "spawn":
+        envs = lanes()
+        observation, _ = envs.reset(seed=1)
+        assert len({one.tobytes() for one in observation["objects"]}) == 2
+        envs.close()
+        return
+    # The environment that Gymnasium makes first, for the spaces, starts Genesis here.
+    with pytest.raises(ForkedEngineError, match="spawn"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        lanes().reset(seed=1)

@@ -9,11 +9,15 @@ Importing this module imports neither Genesis nor torch.
 from __future__ import annotations
 
 import os
+import platform
+import re
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import structlog
@@ -22,12 +26,21 @@ from twopass.envs.genesis.libraries import import_genesis
 from twopass.errors import TwoPassError, check_choice
 from twopass.randomness import preserved
 
-__all__ = ["Engine", "EngineError", "import_genesis", "running", "start"]
+__all__ = [
+    "Engine",
+    "EngineError",
+    "ForkedEngineError",
+    "check_process",
+    "import_genesis",
+    "running",
+    "start",
+]
 
 log = structlog.get_logger("twopass")
 
 _lock = threading.Lock()
 _fallback: str | None = None  # why the running engine is not on a GPU, if it fell back
+_forked = False  # whether it was running when this process was forked
 
 
 class EngineError(TwoPassError):
@@ -50,13 +63,26 @@ class EngineError(TwoPassError):
         self.asked = asked
 
 
+class ForkedEngineError(TwoPassError):
+    """Raised in a child process that was forked after Genesis had started."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Genesis was started before this process was forked, and its kernels hang "
+            "in a fork. Start workers afresh (multiprocessing's 'spawn'; for "
+            "gymnasium.make_vec vector_kwargs={'context': 'spawn'}), or use one "
+            "environment of many copies: gymnasium.make_vec(id, num_envs=...)"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Engine:
     """How Genesis runs in this process; a part of an environment's fingerprint.
 
     Attributes:
         backend: ``"cpu"``, ``"cuda"``, ``"amdgpu"`` or ``"metal"``.
-        device: Where tensors are, such as ``"cpu"`` or ``"cuda:0 (NVIDIA H200)"``.
+        device: Where tensors are, such as ``"cuda:0 (NVIDIA H200)"``, or ``"cpu"`` and
+            what the system calls its processor.
         precision: Bits of a float, ``"32"`` or ``"64"``.
         deterministic: Nothing is chosen by measuring time while running.
         performance_mode: Arrays have fixed sizes, compiled for each scene.
@@ -92,7 +118,7 @@ def start(
     *,
     precision: str = "32",
     deterministic: bool = True,
-    performance_mode: bool = False,
+    performance_mode: bool | None = None,
 ) -> Engine:
     """Start Genesis, or return the running engine when it is the one asked for.
 
@@ -105,9 +131,11 @@ def start(
         precision: Bits of a float.
         deterministic: Settle what Genesis would choose by measuring time.
         performance_mode: Arrays of fixed sizes: faster, compiled for each scene.
+            ``None`` agrees with whatever runs, and is off otherwise.
 
     Raises:
         EngineError: Genesis runs with another setting; the text names it.
+        ForkedEngineError: It was started before this process was forked.
         MissingDependencyError: genesis-world or torch is not installed.
         UnsupportedValueError: ``backend`` or ``precision`` is none of its choices.
     """
@@ -116,16 +144,38 @@ def start(
     asked = {
         "precision": precision,
         "deterministic": deterministic,
-        "performance_mode": performance_mode or _no_dynamic_arrays(),
     }
+    if performance_mode is not None:
+        asked["performance_mode"] = performance_mode or _no_dynamic_arrays()
+    check_process()
     with _lock:
         live = running()
         if live is None:
+            asked.setdefault("performance_mode", _no_dynamic_arrays())
             return _start(import_genesis(), backend, asked)
         _check_agrees(live, {"backend": backend, **asked})
         if backend == "gpu" and live.backend == "cpu":
             _report(log.warning)
         return live
+
+
+def check_process() -> None:
+    """Refuse to go on in a fork of a process in which Genesis was running.
+
+    Raises:
+        ForkedEngineError: This is one.
+    """
+    if _forked:
+        raise ForkedEngineError
+
+
+def _note_fork() -> None:
+    global _forked  # noqa: PLW0603 -- a process is forked or not
+    _forked = running() is not None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)
 
 
 def _no_dynamic_arrays() -> bool:
@@ -135,7 +185,7 @@ def _no_dynamic_arrays() -> bool:
 
 def _check_agrees(live: Engine, asked: dict[str, Any]) -> None:
     settings = {**live.to_dict(), "backend": "cpu" if live.backend == "cpu" else "gpu"}
-    fell_back = settings["backend"] == "cpu" and _fallback is not None
+    fell_back = settings["backend"] == "cpu" and (_fallback or _no_gpu()) is not None
     if asked["backend"] == "auto" or (asked["backend"] == "gpu" and fell_back):
         asked = {**asked, "backend": settings["backend"]}
     for name, value in asked.items():
@@ -176,7 +226,7 @@ def _try_gpu(gs: Any, asked: dict[str, Any]) -> str | None:
 
 
 def _report(log_as: Any) -> None:
-    log_as("gpu_not_used", used="cpu", reason=_fallback)
+    log_as("gpu_not_used", used="cpu", reason=_fallback or _no_gpu())
 
 
 def _init(gs: Any, backend: Any, asked: dict[str, Any]) -> None:
@@ -227,8 +277,19 @@ def _describe(gs: Any) -> Engine:
 
 
 def _device_name(device: Any) -> str:
+    if device.type == "cpu":
+        return f"cpu ({_processor()})"
     if device.type != "cuda":
         return str(device)
     import torch
 
     return f"{device} ({torch.cuda.get_device_name(device)})"
+
+
+@cache
+def _processor() -> str:
+    # Linux leaves `platform.processor()` empty.
+    information = Path("/proc/cpuinfo")
+    text = information.read_text() if information.is_file() else ""
+    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return model[1].strip() if model else platform.processor() or platform.machine()

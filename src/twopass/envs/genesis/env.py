@@ -40,7 +40,8 @@ class GenesisEnv(gym.Env[Observation, NDArray[np.float32]]):
     ``depth``          ``(H, W)``       metres, if moreover depth is on
     ================== ================ ==============================================
 
-    **Info** has ``task`` (text), ``success``, ``fallen`` and ``distance`` (m). Success
+    **Info** has ``task`` (text), ``objects`` (what each row is, such as ``"red ball"``),
+    ``success``, ``fallen`` and ``distance`` (m). Success
     ends an episode, and so does a fall unless ``terminate_when_fallen=False``.
 
     The scene is built at the first reset, which compiles for minutes the first time on
@@ -123,7 +124,7 @@ class GenesisEnv(gym.Env[Observation, NDArray[np.float32]]):
             ResetNeeded: There was no reset yet.
             UnsupportedValueError: The action has another shape, or is not finite.
         """
-        rewards, ended = self._simulation.step(np.asarray(action)[None])
+        rewards, ended = self._simulation.step(action)
         info = self._simulation.info(0)
         return self._observation(), float(rewards[0]), bool(ended[0]), False, info
 

@@ -46,6 +46,8 @@ def import_genesis() -> Any:
     # Genesis replaces the hook by one that prints every uncaught exception to stdout
     # and drops what the program had set.
     hook = sys.excepthook
+    # It would print a line at each start where stdout is redirected, as in a harness.
+    os.environ.setdefault("QD_ENABLE_PYBUF", "0")
     try:
         return _import()
     finally:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ COLOURS: dict[str, tuple[float, float, float]] = {
     "orange": (0.95, 0.45, 0.05),
     "purple": (0.55, 0.2, 0.7),
 }
-_MAX_SIZE = 2.0
+_MIN_SIZE, _MAX_SIZE = 0.001, 2.0
 # How often a place is drawn before the region counts as full.
 _TRIES = 1000
 # Where the objects wait that an episode leaves out: behind the robot, far away, in
@@ -55,7 +56,7 @@ class ObjectConfig:
 
     Raises:
         UnsupportedValueError: A value is none of the choices, or the size is not
-            above 0 m and at most 2 m.
+            from 1 mm to 2 m.
 
     Example:
         >>> str(ObjectConfig("ball", 0.05, "red"))
@@ -69,8 +70,8 @@ class ObjectConfig:
     def __post_init__(self) -> None:
         check_choice("kind", self.kind, KINDS)
         check_choice("colour", self.colour, tuple(COLOURS))
-        if not _is_number(self.size) or not 0 < self.size <= _MAX_SIZE:
-            remedy = f"give metres, more than 0 and at most {_MAX_SIZE}"
+        if not _is_number(self.size) or not _MIN_SIZE <= self.size <= _MAX_SIZE:
+            remedy = f"give metres, from {_MIN_SIZE} to {_MAX_SIZE}"
             raise UnsupportedValueError(
                 f"size={self.size!r}", self.size, remedy, "is out of range"
             )
@@ -121,7 +122,7 @@ class Layout:
     """What one episode's scene is, drawn from a generator.
 
     Attributes:
-        present: Indices into the pool, in the order in which observations list them.
+        present: Indices into the pool, ascending: the rows of an observation.
         target: Position in ``present`` of the object that the task is about.
         positions: ``(pool, 3) float64`` metres, parked objects too.
         quaternions: ``(pool, 4) float64``, w x y z.
@@ -145,7 +146,7 @@ class Layout:
         Raises:
             UnsupportedValueError: They do not fit into the region.
         """
-        present = tuple(int(i) for i in rng.permutation(len(pool))[:count])
+        present = tuple(sorted(int(i) for i in rng.permutation(len(pool))[:count]))
         places = _places(rng, [pool[i].size for i in present], region)
         positions = np.array([parked_place(i, config) for i, config in enumerate(pool)])
         quaternions = np.tile([1.0, 0.0, 0.0, 0.0], (len(pool), 1))
@@ -178,7 +179,7 @@ def parked_place(index: int, config: ObjectConfig) -> tuple[float, float, float]
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def _places(

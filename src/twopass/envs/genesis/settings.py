@@ -2,7 +2,8 @@
 
 :class:`~twopass.envs.genesis.env.GenesisEnv` and
 :class:`~twopass.envs.genesis.vector.GenesisVectorEnv` take these as keyword arguments,
-all of them plain values, so that a specification, and with it a tape, can hold them.
+plain values where a specification, and with it a tape, shall hold them: a robot, a task
+or a camera given as an object works too, but a tape cannot make it again.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -36,7 +38,7 @@ class Settings:
         backend: ``"auto"``, ``"gpu"`` or ``"cpu"``.
         precision: ``"32"`` or ``"64"`` bits.
         deterministic: Whether the simulator keeps to algorithms that repeat.
-        control_dt: Seconds between two actions.
+        control_dt: Seconds between two actions, a whole number of physics steps.
         sim_dt: Length of a physics step in seconds; ``None`` for the robot's.
         image_observations: Whether observations hold the camera's picture.
         render_depth: Whether the camera measures depth; ``None`` for what
@@ -84,15 +86,25 @@ class Settings:
         task, robot = task_named(self.task), robot_config(self.robot)
         most = len(task.pool)
         whole = isinstance(self.n_objects, int | np.integer)
+        whole = whole and not isinstance(self.n_objects, bool)
         if not whole or not 1 <= self.n_objects <= most:
             self._refuse("n_objects", f"give 1 to {most}")
         if task.needs_effector and robot.effector is None:
             self._refuse("robot", f"the task {self.task!r} needs one with an effector")
+        steps = self.control_dt / (self.sim_dt or robot.sim_dt)
+        if round(steps) < 1 or not math.isclose(steps, round(steps), rel_tol=1e-6):
+            sim_dt = self.sim_dt or robot.sim_dt
+            self._refuse(
+                "control_dt", f"give a multiple of the physics step, {sim_dt} s"
+            )
         self.find_camera()
         if self.render_mode == "depth_array" and not self.measures_depth:
             self._refuse("render_mode", "pass render_depth=True, or leave that out")
 
     def _check_plain(self) -> None:
+        path: object = self.model_path
+        if not isinstance(path, str | PathLike | None):
+            self._refuse("model_path", "give a path")
         if self.render_mode is not None:
             check_choice("render_mode", self.render_mode, RENDER_MODES)
         for name in _SWITCHES:
@@ -126,6 +138,11 @@ class Settings:
         if self.render_depth is None and self.render_mode == "depth_array":
             return True
         return resolve_render_depth(self.render_depth)
+
+    @property
+    def shows_depth(self) -> bool:
+        """Whether anything hands out what the camera measures."""
+        return self.image_observations or self.render_mode == "depth_array"
 
     def find_robot(self) -> RobotConfig:
         """Return the robot with the path of its model file.

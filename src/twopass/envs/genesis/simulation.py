@@ -11,12 +11,19 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+import torch
 from gymnasium import spaces
 from numpy.typing import NDArray
 
 from twopass.envs.genesis import engine
 from twopass.envs.genesis.camera import Picture
 from twopass.envs.genesis.objects import Layout, ObjectConfig
+from twopass.envs.genesis.observations import (
+    bounded,
+    observation_space,
+    proprioception,
+    rotated,
+)
 from twopass.envs.genesis.settings import Settings
 from twopass.envs.genesis.state import State
 from twopass.envs.genesis.tasks import task_named
@@ -26,17 +33,11 @@ from twopass.errors import UnsupportedValueError, check_choice
 __all__ = ["Simulation"]
 
 _OPTIONS = ("objects",)
-_POSE = 7
-_BASE = 13
-# Metres, m/s, rad and rad/s that no scene comes near: a space wants finite bounds, and
-# observations are clipped to them.
-_LIMIT = 1000.0
-# Coordinates of a vector that a cross product takes together.
-_NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])
+_NUMBERS = "give an array of finite numbers"
 
 
 class Simulation:
-    """``n_envs`` environments in one scene.
+    """One or many environments in one scene.
 
     Args:
         settings: What the environments are.
@@ -50,14 +51,16 @@ class Simulation:
         observation_space: Of one environment.
 
     Raises:
+        ForkedEngineError: Genesis was started before this process was forked.
         EngineError: Genesis already runs in this process with other settings.
         PlaybackError: The robot's model is not there.
         UnsupportedValueError: A setting is none that is taken.
     """
 
-    def __init__(self, settings: Settings, n_envs: int = 1) -> None:
+    def __init__(self, settings: Settings, n_envs: int | None = None) -> None:
         self.settings = settings
-        self.n_envs = n_envs
+        single = n_envs is None
+        self.n_envs = n_envs = n_envs or 1
         self._task = task_named(settings.task)
         self._robot = settings.find_robot()
         self._depth = settings.measures_depth
@@ -69,7 +72,10 @@ class Simulation:
         )
         joints = len(self._robot.joints)
         self.action_space = spaces.Box(-1, 1, (joints,), np.float32)
-        self.observation_space: Any = self._space(joints)  # Dict is no Space[dict]
+        self._action_shape = (joints,) if single else (n_envs, joints)
+        self.observation_space: Any = observation_space(
+            settings, self._robot
+        )  # Dict is no Space[dict]
         self._world: World | None = None
         self._effector_offset = np.array(self._robot.effector_offset)
         self._seen: dict[str, NDArray[Any]] = {}
@@ -78,6 +84,7 @@ class Simulation:
         self._present = np.zeros((n_envs, settings.n_objects), np.int64)
         self._target = np.zeros(n_envs, np.int64)
         self._texts = [""] * n_envs
+        self._names = [("",) * settings.n_objects] * n_envs
         self._options: Mapping[str, Any] = {}
         self._distance: NDArray[np.floating[Any]] = np.zeros(n_envs)
         self._success = np.zeros(n_envs, bool)
@@ -115,7 +122,8 @@ class Simulation:
             UnsupportedValueError: The options are none that are taken, or a new scene
                 is needed and not all environments are reset.
         """
-        self._begin(generators, options or {})
+        engine.check_process()
+        self._begin(generators, {} if options is None else options)
         self._look()
 
     def step(
@@ -126,7 +134,8 @@ class Simulation:
         """Move every environment on by one action.
 
         Args:
-            actions: ``(n_envs, n_joints)``; what is outside [-1, 1] is clipped.
+            actions: ``(n_envs, n_joints)``, or ``(n_joints,)`` for a single environment;
+                what is outside [-1, 1] is clipped.
             fresh: Environments that begin an episode instead, and what their scenes
                 are drawn from.
 
@@ -139,7 +148,7 @@ class Simulation:
             UnsupportedValueError: The shape is another, or a number is not finite.
         """
         before = self._distance
-        self.world.step(self._checked(actions).clip(-1, 1))
+        self.world.step(self._checked(actions))
         if fresh:
             self._begin(fresh, self._options)
         self._look()
@@ -149,16 +158,14 @@ class Simulation:
 
     def observations(self) -> dict[str, NDArray[Any]]:
         """Return what every environment observes, ``(n_envs, ...)`` for each key."""
-        observed = {
-            name: value.clip(-_LIMIT, _LIMIT).astype(np.float32, copy=False)
-            for name, value in self._seen.items()
-        }
+        observed = {name: bounded(value) for name, value in self._seen.items()}
         return observed | (self._images() if self.settings.image_observations else {})
 
     def info(self, index: int) -> dict[str, Any]:
         """Return what a harness may want to know of one environment."""
         return {
             "task": self._texts[index],
+            "objects": self._names[index],
             "success": bool(self._success[index]),
             "fallen": bool(self._fallen[index]),
             "distance": float(self._distance[index]),
@@ -168,6 +175,7 @@ class Simulation:
         """Return :meth:`info` of all environments, as arrays ``(n_envs,)``."""
         return {
             "task": np.array(self._texts, object),
+            "objects": np.array(self._names, object),
             "success": self._success.copy(),
             "fallen": self._fallen.copy(),
             "distance": self._distance.copy(),
@@ -207,10 +215,15 @@ class Simulation:
             self._present[index] = layout.present
             self._target[index] = layout.present[layout.target]
             self._texts[index] = self._task.text(pool[self._target[index]])
+            self._names[index] = tuple(str(pool[one]) for one in layout.present)
 
     def _composition(
         self, options: Mapping[str, Any]
     ) -> tuple[tuple[ObjectConfig, ...], int]:
+        given: object = options
+        if not isinstance(given, Mapping):
+            remedy = "give a dictionary, or None"
+            raise UnsupportedValueError("options", options, remedy, "are none")
         for name in options:
             check_choice("option", name, _OPTIONS)
         if options.get("objects") is None:
@@ -232,7 +245,9 @@ class Simulation:
             remedy = "reset all environments together"
             raise UnsupportedValueError(where, pool, remedy, "needs a new scene")
         self.close()
-        self._world = World(config)
+        # What is built in inference mode could not be stepped outside of it.
+        with torch.inference_mode(False):
+            self._world = World(config)
         return self._world
 
     def _config(self, pool: tuple[ObjectConfig, ...]) -> WorldConfig:
@@ -241,23 +256,31 @@ class Simulation:
             robot=self._robot,
             pool=pool,
             camera=settings.find_camera() if settings.draws else None,
-            render_depth=self._depth,
+            render_depth=self._depth and settings.shows_depth,
             control_dt=settings.control_dt,
             sim_dt=settings.sim_dt or self._robot.sim_dt,
             n_envs=self.n_envs,
         )
 
-    def _checked(self, actions: NDArray[Any]) -> NDArray[np.float32]:
-        values = np.asarray(actions, np.float32)
-        expected = (self.n_envs, len(self._robot.joints))
-        if values.shape != expected:
-            remedy = f"give {expected}: one number for each of {self._robot.joints}"
+    def _checked(self, actions: Any) -> NDArray[np.float32]:
+        """Return actions as ``(n_envs, n_joints) float32`` in [-1, 1]."""
+        try:
+            values = np.asarray(actions)
+        except (TypeError, ValueError, RuntimeError) as error:
+            problem = f"is no array ({error})"
+            raise UnsupportedValueError("action", actions, _NUMBERS, problem) from error
+        if values.dtype.kind not in "biuf":
+            problem = f"has dtype {values.dtype}"
+            raise UnsupportedValueError("action", actions, _NUMBERS, problem)
+        if values.shape != self._action_shape:
+            remedy = f"give {self._action_shape}: a number for each of "
             where = f"action with shape {values.shape}"
+            remedy += ", ".join(self._robot.joints)
             raise UnsupportedValueError(where, actions, remedy, "does not fit")
         if not np.isfinite(values).all():
-            remedy = "give finite numbers"
-            raise UnsupportedValueError("action", actions, remedy, "is not finite")
-        return values
+            raise UnsupportedValueError("action", actions, _NUMBERS, "is not finite")
+        values = values.clip(-1, 1).astype(np.float32, copy=False)
+        return values.reshape(self.n_envs, -1)
 
     # ---------------------------------------------------------- what the state says
 
@@ -266,7 +289,7 @@ class Simulation:
         state = self.world.read()
         poses = np.concatenate([state.object_positions, state.object_quaternions], -1)
         self._seen = seen = {
-            "proprioception": np.concatenate(_proprioception(state), axis=-1),
+            "proprioception": np.concatenate(proprioception(state), axis=-1),
             "objects": poses[self._rows, self._present],
             "target": state.object_positions[self._rows[:, 0], self._target],
         }
@@ -280,7 +303,7 @@ class Simulation:
             self._fallen = state.base_position[:, 2] < self._robot.fall_height
 
     def _effector(self, state: State) -> NDArray[Any]:
-        turned = _rotated(self._effector_offset, state.link_quaternions[:, 0])
+        turned = rotated(self._effector_offset, state.link_quaternions[:, 0])
         return np.asarray(state.link_positions[:, 0] + turned)
 
     def _images(self) -> dict[str, NDArray[Any]]:
@@ -289,50 +312,3 @@ class Simulation:
         if self._depth:
             images["depth"] = np.stack([np.asarray(p.depth) for p in pictures])
         return images
-
-    def _space(self, joints: int) -> spaces.Dict:
-        def box(*shape: int) -> spaces.Box:
-            return spaces.Box(-_LIMIT, _LIMIT, shape, np.float32)
-
-        parts: dict[str, spaces.Space[Any]] = {
-            "proprioception": box(_BASE + 2 * joints),
-            "objects": box(self.settings.n_objects, _POSE),
-            "target": box(3),
-        }
-        if self._robot.effector is not None:
-            parts["effector"] = box(3)
-        if self.settings.image_observations:
-            camera = self.settings.find_camera()
-            shape = (camera.height, camera.width)
-            parts["image"] = spaces.Box(0, 255, (*shape, 3), np.uint8)
-            if self._depth:
-                parts["depth"] = spaces.Box(0, camera.far, shape, np.float32)
-        return spaces.Dict(parts)
-
-
-def _proprioception(state: State) -> list[NDArray[Any]]:
-    """Return what the robot knows of itself, in the order that the docs give."""
-    return [
-        state.base_position,
-        state.base_quaternion,
-        state.linear_velocity,
-        state.angular_velocity,
-        state.joint_positions,
-        state.joint_velocities,
-    ]
-
-
-def _rotated(vector: NDArray[Any], quaternions: NDArray[Any]) -> NDArray[Any]:
-    """Turn a vector by quaternions w x y z, ``(n, 4)`` -> ``(n, 3)``.
-
-    v + 2 w (u x v) + 2 u x (u x v), with u the imaginary part (Rodrigues).
-    """
-    w, u = quaternions[:, :1], quaternions[:, 1:]
-    across = _cross(u, vector)
-    return np.asarray(vector + 2 * (w * across + _cross(u, across)))
-
-
-def _cross(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """Return ``np.cross(a, b)`` of ``(..., 3)``, to the bit, in a fifth of its time."""
-    ahead = a.take(_NEXT, -1) * b.take(_LAST, -1)
-    return np.asarray(ahead - a.take(_LAST, -1) * b.take(_NEXT, -1))

@@ -24,7 +24,6 @@ from twopass.errors import UnsupportedValueError
 __all__ = ["BatchedStateReader", "State"]
 
 log = structlog.get_logger("twopass")
-
 gs = import_genesis()
 geom, qd_to_torch = gs.utils.geom, gs.utils.misc.qd_to_torch
 RigidEntity = gs.engine.entities.RigidEntity

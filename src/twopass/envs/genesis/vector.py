@@ -63,9 +63,11 @@ class GenesisVectorEnv(gym.vector.VectorEnv[Observation, NDArray[Any], NDArray[A
         max_episode_steps: int | None = None,
         **settings: Any,
     ) -> None:
-        if num_envs < 1:
+        count: object = num_envs
+        if not isinstance(count, int | np.integer) or count < 1:
             where = f"num_envs={num_envs!r}"
-            raise UnsupportedValueError(where, num_envs, "give 1 or more", "is too few")
+            remedy = "give a whole number from 1 on"
+            raise UnsupportedValueError(where, num_envs, remedy, "does not fit")
         named = {"robot": robot, "task": task, "render_mode": render_mode}
         chosen = Settings.of(named | settings)
         self._simulation = Simulation(chosen, num_envs)
@@ -118,6 +120,7 @@ class GenesisVectorEnv(gym.vector.VectorEnv[Observation, NDArray[Any], NDArray[A
         """
         chosen = dict(options or {})
         mask = self._mask(chosen.pop("reset_mask", None))
+        self.closed = False  # a closed one builds its scene again
         self._seed(seed, mask)
         self._simulation.reset(self._drawn_from(mask), chosen)
         self._steps[mask] = 0

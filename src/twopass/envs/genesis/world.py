@@ -24,7 +24,7 @@ from twopass.envs.genesis.state import BatchedStateReader, State
 from twopass.errors import PlaybackError
 from twopass.randomness import preserved
 
-__all__ = ["World", "WorldConfig"]
+__all__ = ["World", "WorldConfig", "robot_morph"]
 
 gs = import_genesis()
 
@@ -73,6 +73,7 @@ class World:
         scene: The ``genesis.Scene``.
         robot: Its entity of the robot.
         objects: Its entities of the objects, in the order of the pool.
+        camera: What takes pictures; ``None`` in a scene that is never drawn.
         dofs: The robot's degree of freedom of each actuated joint, in action order.
     """
 
@@ -122,8 +123,16 @@ class World:
         Args:
             actions: ``(n_envs, n_joints) float32``, from -1 to 1.
         """
+        self.send(actions)
+        self.advance()
+
+    def send(self, actions: NDArray[np.float32]) -> None:
+        """Make actions the position targets of the joints."""
         targets = torch.from_numpy(self._default + actions * self._scale)
         self.robot.control_dofs_position(targets.to(gs.device), self.dofs)
+
+    def advance(self) -> None:
+        """Run the physics of one control step."""
         for _ in range(self._physics_steps):
             self.scene.step(update_visualizer=False)
 
@@ -137,12 +146,12 @@ class World:
         Raises:
             PlaybackError: The scene was built undrawn.
         """
-        if self._camera is None:
+        if self.camera is None:
             raise PlaybackError(
                 "this environment was made without pictures; make it with "
                 "render_mode='rgb_array' or image_observations=True"
             )
-        return self._camera.pictures()
+        return self.camera.pictures()
 
     def close(self) -> None:
         """Give back what the scene holds, on the device and of the renderer."""
@@ -152,12 +161,12 @@ class World:
         """Add everything, build, and find what names stand for."""
         config = self.config
         self.scene.add_entity(gs.morphs.Plane())
-        self.robot = self.scene.add_entity(_morph(config.robot))
+        self.robot = self.scene.add_entity(robot_morph(config.robot))
         self.objects = [
             self.scene.add_entity(_shape(index, one), surface=_painted(one))
             for index, one in enumerate(config.pool)
         ]
-        self._camera = self._add_camera()
+        self.camera = self._add_camera()
         build(self.scene, n_envs=config.n_envs)
         name_renderer(self.scene)
         self.dofs = _dofs(self.robot, config.robot)
@@ -201,7 +210,8 @@ class World:
         self.robot.control_dofs_position(pose, self.dofs, envs)
 
 
-def _morph(robot: RobotConfig) -> Any:
+def robot_morph(robot: RobotConfig) -> Any:
+    """Return what Genesis adds to a scene for a robot."""
     if robot.model.lower().endswith(".urdf"):
         return gs.morphs.URDF(
             file=robot.model,
@@ -210,7 +220,12 @@ def _morph(robot: RobotConfig) -> Any:
             fixed=robot.fixed_base,
         )
     # Model files of MJCF may bring a ground of their own; two would double contacts.
-    return gs.morphs.MJCF(file=robot.model, exclude_ground_plane=True)
+    return gs.morphs.MJCF(
+        file=robot.model,
+        pos=robot.position,
+        quat=robot.quaternion,
+        exclude_ground_plane=True,
+    )
 
 
 def _shape(index: int, config: ObjectConfig) -> Any:
