@@ -6,6 +6,8 @@ import json
 import re
 
 import pytest
+import torch
+from structlog.testing import capture_logs
 
 from twopass.envs.genesis.engine import Engine, EngineError, running, start
 from twopass.errors import UnsupportedValueError
@@ -78,7 +80,8 @@ def test_starting_and_building_leave_the_process_alone(fresh_python):
 def test_starting_again_returns_the_running_engine():
     engine = start("cpu")
     assert start("cpu") == start("auto") == running() == engine
-    assert (engine.backend, engine.device, engine.precision) == ("cpu", "cpu", "32")
+    assert (engine.backend, engine.precision) == ("cpu", "32")
+    assert re.fullmatch(r"cpu \(.+\)", engine.device)
     assert engine.deterministic
     assert not engine.performance_mode
 
@@ -86,7 +89,6 @@ def test_starting_again_returns_the_running_engine():
 @pytest.mark.parametrize(
     ("argument", "live", "asked"),
     [
-        ("backend", "cpu", "gpu"),
         ("precision", "32", "64"),
         ("deterministic", True, False),
         ("performance_mode", False, True),
@@ -100,6 +102,40 @@ def test_another_setting_is_an_error_that_names_it(argument, live, asked):
     assert (error.argument, error.live, error.asked) == (argument, live, asked)
     assert f"Ask for {argument}={live!r}, or use a new process" in str(error)
     assert running() == engine
+
+
+def test_a_gpu_that_is_not_there_is_a_warning_whatever_ran_before(monkeypatch):
+    engine = start("cpu")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with capture_logs() as logs:
+        assert start("gpu") == engine
+    assert [(log["event"], log["log_level"]) for log in logs] == [
+        ("gpu_not_used", "warning")
+    ]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with pytest.raises(EngineError, match="backend='gpu' was asked"):
+        start("gpu")
+
+
+def test_a_fork_of_a_process_with_genesis_refuses(fresh_python):
+    """Its kernels would hang there, for ever."""
+    told = fresh_python("""
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+        import gymnasium as gym
+        import twopass
+        from twopass.envs.genesis.engine import ForkedEngineError, start
+        env = gym.make("twopass/GenesisFrankaReach-v0", backend="cpu")
+        for call in (start, env.reset):
+            with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+                try:
+                    pool.submit(call).result()
+                except ForkedEngineError as error:
+                    print(error)
+        """)
+    lines = told.splitlines()
+    assert len(lines) == 2
+    assert all("'spawn'" in line and "make_vec" in line for line in lines)
 
 
 @pytest.mark.parametrize("wrong", [{"backend": "tpu"}, {"precision": "16"}])

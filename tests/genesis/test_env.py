@@ -163,7 +163,8 @@ def test_depth_is_measured_only_where_it_is_handed_out():
         FRANKA, backend="cpu", render_mode="rgb_array", render_depth=True, camera=SMALL
     )
     env.reset(seed=1)
-    assert env.unwrapped.world.pictures()[0].depth is None
+    genesis: Any = env.unwrapped
+    assert genesis.world.pictures()[0].depth is None
     env.close()
 
 

@@ -87,13 +87,13 @@ class GenesisEnv(gym.Env[Observation, NDArray[np.float32]]):
         """The scene with its entities, for whoever wants to look or to interfere.
 
         Raises:
-            ResetNeeded: There was no reset yet.
+            gymnasium.error.ResetNeeded: There was no reset yet.
         """
         return self._simulation.world
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """How the simulator runs: backend, device, precision, flags, versions."""
+        """Backend, device, precision, flags and version of the running simulator."""
         return self._simulation.engine.to_dict()
 
     def reset(
@@ -121,7 +121,7 @@ class GenesisEnv(gym.Env[Observation, NDArray[np.float32]]):
         """Hold an action for one control step.
 
         Raises:
-            ResetNeeded: There was no reset yet.
+            gymnasium.error.ResetNeeded: There was no reset yet.
             UnsupportedValueError: The action has another shape, or is not finite.
         """
         rewards, ended = self._simulation.step(action)

@@ -52,7 +52,7 @@ class ObjectConfig:
     Attributes:
         kind: ``"box"``, ``"ball"`` or ``"cylinder"``.
         size: Edge, diameter, or diameter and height, in metres.
-        colour: A name in :data:`COLOURS`.
+        colour: A name in ``COLOURS``.
 
     Raises:
         UnsupportedValueError: A value is none of the choices, or the size is not

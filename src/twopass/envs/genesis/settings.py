@@ -134,7 +134,7 @@ class Settings:
 
     @property
     def measures_depth(self) -> bool:
-        """The depth toggle: given, asked for by the mode, or the variable's."""
+        """Whether depth is on, by the argument, the mode or the variable."""
         if self.render_depth is None and self.render_mode == "depth_array":
             return True
         return resolve_render_depth(self.render_depth)

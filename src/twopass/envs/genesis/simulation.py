@@ -95,7 +95,7 @@ class Simulation:
         """The scene, once there is one.
 
         Raises:
-            ResetNeeded: There was no reset yet.
+            gymnasium.error.ResetNeeded: There was no reset yet.
         """
         if self._world is None:
             raise gym.error.ResetNeeded("call reset() first: there is no scene yet")
@@ -103,6 +103,8 @@ class Simulation:
 
     # ------------------------------------------------------------------ the episode
 
+    # What is made in the inference mode of a policy could not be changed outside of it.
+    @torch.inference_mode(False)
     def reset(
         self,
         generators: Mapping[int, np.random.Generator],
@@ -126,6 +128,7 @@ class Simulation:
         self._begin(generators, {} if options is None else options)
         self._look()
 
+    @torch.inference_mode(False)
     def step(
         self,
         actions: NDArray[Any],
@@ -144,7 +147,7 @@ class Simulation:
             episode is over. Those of ``fresh`` environments mean nothing.
 
         Raises:
-            ResetNeeded: There was no reset yet.
+            gymnasium.error.ResetNeeded: There was no reset yet.
             UnsupportedValueError: The shape is another, or a number is not finite.
         """
         before = self._distance
@@ -245,9 +248,7 @@ class Simulation:
             remedy = "reset all environments together"
             raise UnsupportedValueError(where, pool, remedy, "needs a new scene")
         self.close()
-        # What is built in inference mode could not be stepped outside of it.
-        with torch.inference_mode(False):
-            self._world = World(config)
+        self._world = World(config)
         return self._world
 
     def _config(self, pool: tuple[ObjectConfig, ...]) -> WorldConfig:

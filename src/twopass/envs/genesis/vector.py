@@ -88,13 +88,13 @@ class GenesisVectorEnv(gym.vector.VectorEnv[Observation, NDArray[Any], NDArray[A
         """The scene with its entities, for whoever wants to look or to interfere.
 
         Raises:
-            ResetNeeded: There was no reset yet.
+            gymnasium.error.ResetNeeded: There was no reset yet.
         """
         return self._simulation.world
 
     @property
     def fingerprint(self) -> dict[str, Any]:
-        """How the simulator runs: backend, device, precision, flags, versions."""
+        """Backend, device, precision, flags and version of the running simulator."""
         return self._simulation.engine.to_dict()
 
     def reset(
@@ -137,7 +137,7 @@ class GenesisVectorEnv(gym.vector.VectorEnv[Observation, NDArray[Any], NDArray[A
             each is terminated and truncated, and infos.
 
         Raises:
-            ResetNeeded: There was no reset yet.
+            gymnasium.error.ResetNeeded: There was no reset yet.
             UnsupportedValueError: The actions have another shape, or are not finite.
         """
         fresh = self._done.copy()
