@@ -183,6 +183,7 @@ def test_a_step_brings_its_state_to_the_host_once(count, franka, three):
         ({"options": {"reset_mask": np.zeros(3, bool)}}, "reset_mask"),
         ({"options": {"reset_mask": np.ones(2, bool)}}, "reset_mask"),
         ({"options": {"masks": 1}}, "masks"),
+        ({"options": 5}, "dictionary"),
     ],
 )
 def test_resets_that_are_not_taken_are_named(three, arguments, text):

@@ -91,12 +91,10 @@ class Settings:
             self._refuse("n_objects", f"give 1 to {most}")
         if task.needs_effector and robot.effector is None:
             self._refuse("robot", f"the task {self.task!r} needs one with an effector")
-        steps = self.control_dt / (self.sim_dt or robot.sim_dt)
+        steps = self.control_dt / self.physics_dt
         if round(steps) < 1 or not math.isclose(steps, round(steps), rel_tol=1e-6):
-            sim_dt = self.sim_dt or robot.sim_dt
-            self._refuse(
-                "control_dt", f"give a multiple of the physics step, {sim_dt} s"
-            )
+            remedy = f"give a multiple of the physics step, {self.physics_dt} s"
+            self._refuse("control_dt", remedy)
         self.find_camera()
         if self.render_mode == "depth_array" and not self.measures_depth:
             self._refuse("render_mode", "pass render_depth=True, or leave that out")
@@ -121,6 +119,11 @@ class Settings:
     def _refuse(self, name: str, remedy: str) -> None:
         value = getattr(self, name)
         raise UnsupportedValueError(f"{name}={value!r}", value, remedy, "does not fit")
+
+    @property
+    def physics_dt(self) -> float:
+        """Seconds of a physics step, as given or as the robot has it."""
+        return self.sim_dt or robot_config(self.robot).sim_dt
 
     @property
     def draws(self) -> bool:

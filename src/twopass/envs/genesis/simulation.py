@@ -30,10 +30,24 @@ from twopass.envs.genesis.tasks import task_named
 from twopass.envs.genesis.world import World, WorldConfig
 from twopass.errors import UnsupportedValueError, check_choice
 
-__all__ = ["Simulation"]
+__all__ = ["Simulation", "checked_options"]
 
 _OPTIONS = ("objects",)
 _NUMBERS = "give an array of finite numbers"
+
+
+def checked_options(options: Any) -> dict[str, Any]:
+    """Return the options of a reset as a dictionary of their own.
+
+    Raises:
+        UnsupportedValueError: They are no mapping.
+    """
+    if options is None:
+        return {}
+    if not isinstance(options, Mapping):
+        remedy = "give a dictionary, or None"
+        raise UnsupportedValueError("options", options, remedy, "are none")
+    return dict(options)
 
 
 class Simulation:
@@ -41,7 +55,8 @@ class Simulation:
 
     Args:
         settings: What the environments are.
-        n_envs: How many there are.
+        n_envs: How many there are; ``None`` for a single one, whose actions have no
+            dimension for the environments.
 
     Attributes:
         engine: How Genesis runs.
@@ -73,9 +88,8 @@ class Simulation:
         joints = len(self._robot.joints)
         self.action_space = spaces.Box(-1, 1, (joints,), np.float32)
         self._action_shape = (joints,) if single else (n_envs, joints)
-        self.observation_space: Any = observation_space(
-            settings, self._robot
-        )  # Dict is no Space[dict]
+        # Any: to mypy, Gymnasium's Dict is no Space of dictionaries.
+        self.observation_space: Any = observation_space(settings, self._robot)
         self._world: World | None = None
         self._effector_offset = np.array(self._robot.effector_offset)
         self._seen: dict[str, NDArray[Any]] = {}
@@ -125,7 +139,7 @@ class Simulation:
                 is needed and not all environments are reset.
         """
         engine.check_process()
-        self._begin(generators, {} if options is None else options)
+        self._begin(generators, checked_options(options))
         self._look()
 
     @torch.inference_mode(False)
@@ -223,10 +237,6 @@ class Simulation:
     def _composition(
         self, options: Mapping[str, Any]
     ) -> tuple[tuple[ObjectConfig, ...], int]:
-        given: object = options
-        if not isinstance(given, Mapping):
-            remedy = "give a dictionary, or None"
-            raise UnsupportedValueError("options", options, remedy, "are none")
         for name in options:
             check_choice("option", name, _OPTIONS)
         if options.get("objects") is None:
@@ -259,7 +269,7 @@ class Simulation:
             camera=settings.find_camera() if settings.draws else None,
             render_depth=self._depth and settings.shows_depth,
             control_dt=settings.control_dt,
-            sim_dt=settings.sim_dt or self._robot.sim_dt,
+            sim_dt=settings.physics_dt,
             n_envs=self.n_envs,
         )
 

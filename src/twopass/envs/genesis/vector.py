@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from twopass.envs.genesis.robots import RobotConfig
 from twopass.envs.genesis.settings import RENDER_MODES, Settings
-from twopass.envs.genesis.simulation import Simulation
+from twopass.envs.genesis.simulation import Simulation, checked_options
 from twopass.envs.genesis.tasks import Task
 from twopass.envs.genesis.world import World
 from twopass.errors import UnsupportedValueError
@@ -118,7 +118,7 @@ class GenesisVectorEnv(gym.vector.VectorEnv[Observation, NDArray[Any], NDArray[A
                 options are none that are taken, or a new scene is needed, as by the
                 first reset, and the mask leaves some out.
         """
-        chosen = dict(options or {})
+        chosen = checked_options(options)
         mask = self._mask(chosen.pop("reset_mask", None))
         self.closed = False  # a closed one builds its scene again
         self._seed(seed, mask)
