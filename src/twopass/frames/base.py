@@ -33,15 +33,17 @@ class FrameEncoder(abc.ABC):
 
     Attributes:
         format: Name of the format.
+        overlaps: Whether encoding beside the caller, in a thread, is worth it.
         path: Where the film goes, as text.
         fps: Frames per second.
-        frames_added: Number of frames added so far.
+        frames_added: Number of frames so far, those that were held included.
 
     Raises:
         EncoderError: If ``fps`` is not a frame rate or the target cannot be written.
     """
 
     format: ClassVar[str]
+    overlaps: ClassVar[bool] = False
 
     def __init__(self, path: str | Path | None, *, fps: float) -> None:
         self.path = None if path is None else str(path)
@@ -84,6 +86,31 @@ class FrameEncoder(abc.ABC):
                 self._write(frame)
             self.frames_added += 1
             undo.pop_all()
+
+    def hold(self) -> None:
+        """Show the last frame for one more frame's time, as if it were added again.
+
+        Raises:
+            EncoderError: If the film is finished or has no frame yet.
+        """
+        self._require_open()
+        self._require_frames()
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.abort)
+            self._hold()
+            self.frames_added += 1
+            undo.pop_all()
+
+    def wants(self, index: int) -> bool:
+        """Tell whether a frame is of use, unless it is the film's last.
+
+        For callers to whom a frame is dear: where this is false they may :meth:`hold`
+        instead of rendering and adding it.
+
+        Args:
+            index: Number of the frame, the first is 0.
+        """
+        return True
 
     def close(self) -> FilmInfo:
         """Finish the film, check it by reading it back, and give it its name.
@@ -140,7 +167,10 @@ class FrameEncoder(abc.ABC):
 
     @abc.abstractmethod
     def _write(self, frame: npt.NDArray[np.uint8]) -> None:
-        """Take one checked frame; keep a copy if it is needed later."""
+        """Take one checked frame; keep a copy if it is needed later.
+
+        It is frame number ``frames_added``, and is shown until the next one's time.
+        """
 
     @abc.abstractmethod
     def _complete(self) -> FilmInfo:
@@ -149,6 +179,9 @@ class FrameEncoder(abc.ABC):
     @abc.abstractmethod
     def _discard(self) -> None:
         """Let go of everything and remove what was written."""
+
+    def _hold(self) -> None:  # noqa: B027 - most formats keep numbers, not repetitions
+        """Let one frame's time pass; the next frame's number tells as much."""
 
     def _is_ours(self) -> bool:
         # Harnesses fork to enforce time-outs: what the child does with its copy must
@@ -183,14 +216,17 @@ class FrameEncoder(abc.ABC):
                 "array; pass it through twopass.frames.FrameNormaliser first",
                 self.path,
             )
-        size = frame.shape[:2]
+        self._check_size(*frame.shape[:2])
+
+    def _check_size(self, height: int, width: int) -> None:
         if self._size is None:
-            self._size = size
-        elif self._size != size:
+            self._size = height, width
+        elif self._size != (height, width):
             raise EncoderError(
-                f"frame {self.frames_added} is {size[1]}x{size[0]} (width x height), but "
-                f"the film began with {self.width}x{self.height}; resize the frames or "
-                "start a new film",
+                f"frame {self.frames_added} is {width}x{height} (width x height), but "
+                f"the film began with {self.width}x{self.height}; resize the frames, "
+                "start a new film, or open this one with pad=(WIDTH, HEIGHT), which "
+                "surrounds smaller frames with black",
                 self.path,
             )
 

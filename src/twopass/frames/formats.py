@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import inspect
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from twopass.errors import EncoderError
 from twopass.frames.base import FrameEncoder
+from twopass.frames.overlap import Overlapped
+from twopass.frames.stages import Padded, Thinned
 
 __all__ = ["check_film", "open_encoder"]
 
@@ -21,12 +24,15 @@ _ENCODERS = {
 }
 
 
-def open_encoder(
+def open_encoder(  # noqa: PLR0913 - each is one choice of the user's, by keyword
     path: str | Path | None,
     *,
     fps: float,
     format: str | None = None,  # noqa: A002 - the word that a caller looks for
     overwrite: bool = False,
+    every: int = 1,
+    pad: bool | tuple[int, int] = False,
+    overlap: bool | None = None,
     **options: Any,
 ) -> FrameEncoder:
     """Open an encoder for a film.
@@ -38,6 +44,13 @@ def open_encoder(
         format: Name of the format, instead of the suffix: ``"gif"``, ``"mp4"``,
             ``"png"`` (``path`` is a folder) or ``"memory"``.
         overwrite: Whether an existing film may be replaced.
+        every: Store the first frame, every so many-th after it, and the last; the film
+            lasts as long as with all of them.
+        pad: Width and height of the film: smaller frames are surrounded with black.
+            ``True`` takes the size of the first frame. ``False`` refuses a frame of
+            another size than the first.
+        overlap: Whether a thread encodes while the caller makes the next frame; ``None``
+            where it pays.
         **options: For the encoder: ``loop`` of a GIF, ``crf`` and ``preset`` of an MP4.
 
     Returns:
@@ -55,9 +68,20 @@ def open_encoder(
         >>> film.close().frames
         1
     """
-    encoder = _load(_format_of(path, format), path)
-    _refuse_unknown(options, encoder, path)
-    return cast(FrameEncoder, encoder(path, fps=fps, overwrite=overwrite, **options))
+    kind = _load(_format_of(path, format), path)
+    _refuse_unknown(options, kind, path)
+    encoder: FrameEncoder = kind(path, fps=fps, overwrite=overwrite, **options)
+    with contextlib.ExitStack() as undo:
+        undo.callback(encoder.abort)
+        # The last to come is the first to see a frame.
+        if kind.overlaps if overlap is None else overlap:
+            encoder = Overlapped(encoder)
+        if pad is not False:
+            encoder = Padded(encoder, pad)
+        if every is True or every != 1:
+            encoder = Thinned(encoder, every)
+        undo.pop_all()
+    return encoder
 
 
 def check_film(
@@ -98,7 +122,8 @@ def _format_of(path: str | Path | None, name: str | None) -> str:
 def _refuse_unknown(
     options: dict[str, Any], encoder: Any, path: str | Path | None
 ) -> None:
-    known = set(inspect.signature(encoder).parameters) - {"path"}
+    common = inspect.signature(open_encoder).parameters.keys() - {"format", "options"}
+    known = (common | inspect.signature(encoder).parameters.keys()) - {"path"}
     if unknown := sorted(options.keys() - known):
         raise EncoderError(
             f"{path}: a film of format {encoder.format!r} has no option "
