@@ -13,15 +13,21 @@ from twopass.frames import open_encoder
 
 
 @pytest.fixture(params=[False, True], ids=["same thread", "own thread"])
-def overlap(request) -> bool:
+def overlap(request):
     return request.param
+
+
+def in_memory(film) -> list[np.ndarray]:
+    """Return the frames of the encoder behind the stages."""
+    while not hasattr(film, "frames"):
+        film = film.encoder
+    frames: list[np.ndarray] = film.frames
+    return frames
 
 
 def kept(film) -> list[int]:
     """Return which of the numbered frames memory has."""
-    while not hasattr(film, "frames"):
-        film = film.encoder
-    return [int(frame[0, 0, 0]) // 2 for frame in film.frames]
+    return [int(frame[0, 0, 0]) // 2 for frame in in_memory(film)]
 
 
 @pytest.mark.parametrize(
@@ -51,14 +57,13 @@ def test_the_first_each_nth_and_the_last_frame_stay(
 def test_a_held_frame_is_shown_longer(tmp_path, numbered, read_film, script):
     """Every mixture of added and held frames, thinned, shows the right one at a time."""
     with open_encoder(tmp_path / "a.gif", fps=10, every=3) as film:
-        shown = []
+        shown: list[np.ndarray] = []
         for frame, deed in zip(numbered(7), ("a", *script), strict=True):
             if deed == "a":
                 film.add(frame)
-                last = frame
             else:
                 film.hold()
-            shown.append(last)
+            shown.append(frame if deed == "a" else shown[-1])
     played = read_film(tmp_path / "a.gif")
     assert played.seconds == pytest.approx(0.7)
     np.testing.assert_array_equal(played.at(0.05), shown[0])
@@ -93,10 +98,7 @@ def test_smaller_frames_are_surrounded_with_black(overlap):
     with open_encoder(None, fps=10, pad=True, overlap=overlap) as film:
         for height, width in sizes:
             film.add(np.full((height, width, 3), 200, np.uint8))
-    inner = film
-    while not hasattr(inner, "frames"):
-        inner = inner.encoder
-    for (height, width), frame in zip(sizes, inner.frames, strict=True):
+    for (height, width), frame in zip(sizes, in_memory(film), strict=True):
         assert frame.shape == (4, 6, 3)
         assert (frame == 200).all(axis=-1).sum() == height * width
         assert (frame[frame != 200] == 0).all()
