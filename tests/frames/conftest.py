@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import subprocess
 import sys
 import textwrap
 from pathlib import Path
 
 import av
+import gymnasium
 import numpy as np
 import pytest
 from PIL import Image
@@ -17,7 +19,7 @@ from PIL import Image
 @dataclasses.dataclass
 class Film:
     frames: list[np.ndarray]
-    delays: list[int]  # milliseconds, GIF only
+    delays: list[float]  # milliseconds; none of a folder
     info: dict[str, object]
 
     @property
@@ -30,23 +32,27 @@ class Film:
         return self.frames[int(np.searchsorted(ends, seconds, side="right"))]
 
 
-def _read_gif(path: Path) -> Film:
+def _read_animation(path: Path) -> Film:
     film = Film([], [], {})
     with Image.open(path) as image:
         film.info = dict(image.info)
         for index in range(image.n_frames):
             image.seek(index)
-            film.delays.append(int(image.info["duration"]))
+            image.load()
+            film.delays.append(image.info["duration"])
             film.frames.append(np.asarray(image.convert("RGB")))
     return film
 
 
 def _read_mp4(path: Path) -> Film:
     with av.open(str(path)) as container:
-        frames = [f.to_ndarray(format="rgb24") for f in container.decode(video=0)]
+        decoded = list(container.decode(video=0))
         stream = container.streams.video[0]
         seconds = float((stream.duration or 0) * (stream.time_base or 0))
-    return Film(frames, [], {"seconds": seconds})
+    frames = [frame.to_ndarray(format="rgb24") for frame in decoded]
+    starts = [float(frame.time or 0) for frame in decoded]
+    delays = [1000 * (b - a) for a, b in itertools.pairwise([*starts, seconds])]
+    return Film(frames, delays, {"seconds": seconds})
 
 
 def _read_png(path: Path) -> Film:
@@ -57,7 +63,8 @@ def _read_png(path: Path) -> Film:
 @pytest.fixture
 def read_film():
     """Decode a film with somebody else's decoder."""
-    readers = {".gif": _read_gif, ".mp4": _read_mp4, ".png": _read_png}
+    readers = dict.fromkeys([".gif", ".webp", ".apng"], _read_animation)
+    readers |= {".mp4": _read_mp4, ".png": _read_png}
     return lambda path: readers[Path(path).suffix](Path(path))
 
 
@@ -97,3 +104,25 @@ def psnr():
         return float(np.inf if error == 0 else 10 * np.log10(255**2 / error))
 
     return measure
+
+
+@pytest.fixture(scope="session", params=["CartPole-v1", "LunarLander-v3"])
+def episode(request) -> list[np.ndarray]:
+    """Rendered frames: flat areas, thin lines, and few pixels that change."""
+    frames: list[np.ndarray] = []
+    with gymnasium.make(request.param, render_mode="rgb_array") as env:
+        env.reset(seed=1)
+        env.action_space.seed(1)
+        for _ in range(25):
+            frames.append(env.render())  # type: ignore[arg-type] # an array in this mode
+            if env.step(env.action_space.sample())[2]:
+                env.reset()
+    return frames
+
+
+@pytest.fixture(scope="session")
+def pixel_art() -> list[np.ndarray]:
+    """Sharp blocks of bright colours that move by a pixel a frame."""
+    blocks = np.random.default_rng(4).integers(0, 256, (27, 21, 3), np.uint8)
+    wall = blocks.repeat(2, 0).repeat(3, 1)
+    return [np.roll(wall, k, axis=1) for k in range(12)]

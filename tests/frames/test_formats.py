@@ -18,6 +18,8 @@ FRAME = np.full((8, 8, 3), 9, np.uint8)
         ("a.GIF", {}, "gif"),
         ("a.mp4", {}, "mp4"),
         ("a.png", {}, "png"),
+        ("a.webp", {}, "webp"),
+        ("a.apng", {}, "apng"),
         ("a", {"format": "png"}, "png"),
         ("a.mp4", {"format": "GIF"}, "gif"),
     ],
@@ -55,7 +57,7 @@ def test_no_path_keeps_the_frames_in_memory():
 )
 def test_an_unknown_format_lists_the_known_ones(tmp_path, name, format_):
     path = None if name is None else tmp_path / name
-    with pytest.raises(EncoderError, match="gif, memory, mp4, png"):
+    with pytest.raises(EncoderError, match="apng, gif, memory, mp4, png, webp"):
         open_encoder(path, fps=10, format=format_)
     assert list(tmp_path.iterdir()) == []
 
@@ -66,12 +68,14 @@ def test_memory_has_no_path(tmp_path):
 
 
 def test_an_option_of_another_format_lists_the_right_ones(tmp_path):
-    with pytest.raises(EncoderError, match=r"option loop; it has crf, every, .*preset"):
+    with pytest.raises(
+        EncoderError, match=r"option loop; it has chroma, crf, .*preset"
+    ):
         open_encoder(tmp_path / "a.mp4", fps=10, loop=0)
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["a.gif", "a.mp4", "a.png"])
+@pytest.mark.parametrize("name", ["a.gif", "a.mp4", "a.png", "a.webp", "a.apng"])
 def test_a_film_is_checked_before_a_long_run(tmp_path, name):
     path = tmp_path / "later" / name
     check_film(path)
@@ -144,7 +148,7 @@ def test_a_missing_av_is_named_with_the_line_to_run(run_python, tmp_path):
 @pytest.mark.parametrize(
     "fps", [0, -1, float("nan"), float("inf"), None, "30", True, 1j]
 )
-@pytest.mark.parametrize("name", ["a.gif", "a.mp4", "a.png", None])
+@pytest.mark.parametrize("name", ["a.gif", "a.mp4", "a.png", "a.webp", "a.apng", None])
 def test_what_is_no_frame_rate_is_refused_by_value(tmp_path, name, fps):
     path = None if name is None else tmp_path / name
     with pytest.raises(EncoderError, match="fps=") as caught:

@@ -17,10 +17,12 @@ __all__ = ["check_film", "open_encoder"]
 
 # Loaded on use: a format costs nothing until a film is made with it.
 _ENCODERS = {
+    "apng": "twopass.frames.apng:ApngEncoder",
     "gif": "twopass.frames.gif:GifEncoder",
     "memory": "twopass.frames.memory:MemoryEncoder",
     "mp4": "twopass.frames.video:VideoEncoder",
     "png": "twopass.frames.png:PngFolderEncoder",
+    "webp": "twopass.frames.webp:WebpEncoder",
 }
 
 
@@ -42,7 +44,7 @@ def open_encoder(  # noqa: PLR0913 - each is one choice of the user's, by keywor
             frames in memory.
         fps: Frames per second, above 0.
         format: Name of the format, instead of the suffix: ``"gif"``, ``"mp4"``,
-            ``"png"`` (``path`` is a folder) or ``"memory"``.
+            ``"webp"``, ``"apng"``, ``"png"`` (``path`` is a folder) or ``"memory"``.
         overwrite: Whether an existing film may be replaced.
         every: Store the first frame, every so many-th after it, and the last; the film
             lasts as long as with all of them.
@@ -51,7 +53,8 @@ def open_encoder(  # noqa: PLR0913 - each is one choice of the user's, by keywor
             another size than the first.
         overlap: Whether a thread encodes while the caller makes the next frame; ``None``
             where it pays.
-        **options: For the encoder: ``loop`` of a GIF, ``crf`` and ``preset`` of an MP4.
+        **options: For the encoder: ``crf``, ``preset`` and ``chroma`` of an MP4, ``loop``
+            of a GIF, WebP or APNG, ``quality`` of a WebP.
 
     Returns:
         The encoder, to be used in a ``with``.
