@@ -24,6 +24,8 @@ import psutil
 from _common import Stopwatch, missing
 from _film_sets import Frames, Stored
 
+from twopass.errors import TwoPassError
+
 __all__ = ["OURS", "PEERS", "Cost", "Peer", "available", "gifsicle", "measured"]
 
 Encode: TypeAlias = Callable[[Sequence[Frames], Path, float], None]
@@ -85,6 +87,8 @@ def _save(first: Any, others: list[Any], path: Path, fps: float) -> None:
 def _moviepy(frames: Sequence[Frames], path: Path, fps: float) -> None:
     from moviepy import ImageSequenceClip
 
+    # Its dB are low because it repeats some frames and skips others: with NumPy 2 the
+    # times by which it looks them up are float32.
     ImageSequenceClip(frames, fps=fps).write_gif(path, fps=fps, logger=None)
 
 
@@ -153,7 +157,7 @@ def _obstacle(peer: Peer) -> str | None:
         return missing(peer.package)
     try:
         _try(peer)
-    except Exception as error:  # noqa: BLE001 - whatever it is, it is the reason
+    except TwoPassError as error:
         return str(error)
     return None
 

@@ -9,24 +9,25 @@ from typing import Any
 
 import matplotlib as mpl
 from _film_peers import OURS
-from _film_rows import Row, Table
+from _film_rows import Table
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 __all__ = ["plot"]
 
 ACROSS = 3
-LOSSLESS = 92.0  # where it is drawn, over anything that is not
-LOWEST = 35.0
+LOWEST, LOSSLESS = 22.0, 92.0  # dB; the latter is where it is drawn, over all others
 # Okabe and Ito's colours, which those who do not see all colours tell apart.
+ORANGE, BLUE, SKY, GREEN = "#D55E00", "#0072B2", "#56B4E9", "#009E73"
 LOOKS = {
-    "twopass": ("*", "#D55E00"),
-    'twopass, quality="exact"': ("^", "#D55E00"),
-    'twopass, quality="small"': ("v", "#D55E00"),
-    "imageio": ("o", "#0072B2"),
-    "Pillow": ("s", "#56B4E9"),
-    "Pillow, octree": ("D", "#56B4E9"),
+    OURS: ("*", ORANGE),
+    'twopass, quality="exact"': ("^", ORANGE),
+    'twopass, quality="small"': ("v", ORANGE),
+    "imageio": ("o", BLUE),
+    "Pillow": ("x", SKY),  # within imageio's dot where both are the same
+    "Pillow, octree": ("D", SKY),
     "moviepy": ("P", "#CC79A7"),
-    "FFmpeg, a palette a frame": ("o", "#009E73"),
+    "FFmpeg, a palette a frame": ("o", GREEN),
     "FFmpeg, one palette": ("s", "#000000"),
     "FFmpeg, one palette of what moves": ("D", "#999999"),
 }
@@ -34,16 +35,19 @@ LOOKS = {
 
 def plot(tables: Sequence[Table], path: Path) -> None:
     """Draw the sets' tables to a file, SVG or PNG by its suffix."""
-    down = math.ceil(len(tables) / ACROSS)
+    across = min(ACROSS, len(tables))
+    down = math.ceil(len(tables) / across)
     # Text as text, and no date: a small file, and the same one from the same numbers.
     settings: Any = {"svg.fonttype": "none", "svg.hashsalt": OURS, "font.size": 9}
     with mpl.rc_context(settings):
-        figure = Figure(figsize=(9, 2.6 * down + 1), layout="constrained")
-        panels = figure.subplots(down, ACROSS, squeeze=False, sharey=True).flat
-        for panel, table in zip(panels, tables, strict=False):
+        figure = Figure(figsize=(3 * across, 2.4 * down + 0.8), layout="constrained")
+        panels = figure.subplots(down, across, squeeze=False, sharey=True)
+        for panel, table in zip(panels.flat, tables, strict=False):
             _draw(panel, table)
-        for panel in list(figure.axes)[len(tables) :]:
+        for panel in panels.flat[len(tables) :]:
             panel.remove()
+        for row in panels:
+            row[0].set_ylabel("PSNR, dB")
         _legend(figure)
         metadata = {"Date": None} if path.suffix == ".svg" else None
         figure.savefig(path, metadata=metadata, dpi=120)
@@ -53,29 +57,34 @@ def _draw(panel: Any, table: Table) -> None:
     for name, row in table.rows.items():
         marker, colour = LOOKS[name]
         ours = name == OURS
+        # The star lies below: what is as good is seen on it.
         panel.plot(
             row.size / 1000,
-            _height(row),
+            min(max(row.quality.psnr, LOWEST + 2), LOSSLESS),
             marker,
             color=colour,
             label=name,
-            markersize=14 if ours else 6,
-            markeredgecolor="black" if ours else colour,
-            zorder=3 if ours else 2,
-            alpha=1 if ours else 0.85,
+            markersize=17 if ours else 5.5,
+            zorder=2 if ours else 3,
         )
     panel.set_title(table.id.rpartition("/")[2], fontsize=10)
-    panel.set_xscale("log")
-    panel.margins(x=0.12)
-    panel.set_ylim(LOWEST, LOSSLESS + 4)
-    heights = [*range(40, 90, 10), LOSSLESS]
+    _scale_bytes(panel, [row.size / 1000 for row in table.rows.values()])
+    panel.set_ylim(LOWEST, LOSSLESS + 6)
+    heights = [*range(30, 90, 10), LOSSLESS]
     panel.set_yticks(heights, [*map(str, heights[:-1]), "lossless"])
     panel.axhline(LOSSLESS, color="0.85", zorder=0)
-    panel.grid(axis="x", color="0.93")
+    panel.grid(color="0.93", zorder=0)
+    panel.set_axisbelow(True)
 
 
-def _height(row: Row) -> float:
-    return min(max(row.quality.psnr, LOWEST + 1), LOSSLESS)
+def _scale_bytes(panel: Any, sizes: Sequence[float]) -> None:
+    panel.set_xscale("log")
+    # So wide at least that sizes which hardly differ look so.
+    panel.set_xlim(min(*sizes, max(sizes) / 4) / 1.3, max(sizes) * 1.3)
+    panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    panel.xaxis.set_major_formatter("{x:,.0f}")
+    panel.xaxis.set_minor_formatter(NullFormatter())
+    panel.set_xlabel("kB", labelpad=1)
 
 
 def _legend(figure: Figure) -> None:
@@ -85,5 +94,3 @@ def _legend(figure: Figure) -> None:
         found.update(zip(labels, handles, strict=True))
     handles, labels = list(found.values()), list(found)
     figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
-    figure.supxlabel("kB", fontsize=10)
-    figure.supylabel("PSNR of what is shown, dB", fontsize=10)

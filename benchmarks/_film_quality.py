@@ -36,6 +36,11 @@ class Quality:
     seconds: float
     matched: str
 
+    @property
+    def lossless(self) -> bool:
+        """Whether no pixel of no frame differs."""
+        return self.psnr == math.inf
+
 
 def judged(film: Path, stored: Stored) -> Quality:
     """Decode a film and compare every frame with what is shown in its time."""
@@ -103,7 +108,7 @@ def _by_time(delays: list[int], stored: Stored, stretch: float) -> list[int]:
 def _errors(film: Path, frames: Frames, shown: list[int]) -> Iterator[int]:
     """Return the sum of squared differences of each frame."""
     with Image.open(film) as image:
-        at, picture = -1, frames[0]
+        at = -1
         for frame, wanted in zip(frames, shown, strict=True):
             while at < wanted:
                 at += 1

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import operator
 import os
 import shutil
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from _common import in_turns, machine, median_of, missing, print_table, quiet, save
-from _film_goals import goals
+from _film_goals import goals, summarise
 from _film_overlap import overlap
 from _film_peers import OURS, Cost, Peer, available, gifsicle, measured
 from _film_quality import judged
@@ -59,7 +60,7 @@ AFTERWARDS: dict[str, Callable[[Smaller], object]] = {
 
 
 def _decibels(value: float) -> object:
-    return "lossless" if value == float("inf") else value
+    return "lossless" if value == math.inf else value
 
 
 # Measuring --------------------------------------------------------------------------
@@ -141,7 +142,9 @@ def against_peers(options: argparse.Namespace, rounds: int) -> dict[str, Any]:
         table = Table(film_set.id, stored.count, stored.fps, seen, rows)
         tables.append(table)
         report(table)
-    write(options, tables)
+    if tables:
+        summarise(tables)
+        write(options, tables)
     return {
         table.id: jsonable(asdict(table)) | {"goals": goals(table)} for table in tables
     }
@@ -211,6 +214,7 @@ def write(options: argparse.Namespace, tables: Sequence[Table]) -> None:
         with redirect_stdout(text):
             for table in tables:
                 show(table, COLUMNS)
+            summarise(tables)
         options.table.write_text(text.getvalue().lstrip())
     if options.plot and (reason := missing("matplotlib")):
         print(f"without a plot: {reason}")
