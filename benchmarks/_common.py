@@ -34,6 +34,7 @@ __all__ = [
     "machine",
     "median_of",
     "missing",
+    "parser_of",
     "print_table",
     "quiet",
     "save",
@@ -169,6 +170,15 @@ def _version(package: str) -> str | None:
         return None
 
 
+def parser_of(description: str) -> argparse.ArgumentParser:
+    """Return a parser of ``--quick``, ``--rounds N`` and ``--json PATH``."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--quick", action="store_true", help="a smoke run")
+    parser.add_argument("--rounds", type=int, help="rounds; more are steadier")
+    parser.add_argument("--json", type=Path, help="write the results to this file")
+    return parser
+
+
 def arguments(description: str, **extra: str) -> argparse.Namespace:
     """Read the command line: ``--quick``, ``--rounds N`` and ``--json PATH``.
 
@@ -176,10 +186,7 @@ def arguments(description: str, **extra: str) -> argparse.Namespace:
         description: Of the benchmark.
         **extra: Further options that take a text, with their help.
     """
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="a smoke run")
-    parser.add_argument("--rounds", type=int, help="rounds; more are steadier")
-    parser.add_argument("--json", type=Path, help="write the results to this file")
+    parser = parser_of(description)
     for name, text in extra.items():
         parser.add_argument(f"--{name}", help=text, metavar="TEXT")
     return parser.parse_args()

@@ -27,7 +27,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from _common import in_turns, machine, median_of, missing, print_table, quiet, save
+from _common import (
+    in_turns,
+    machine,
+    median_of,
+    missing,
+    parser_of,
+    print_table,
+    quiet,
+    save,
+)
 from _film_goals import goals, summarise
 from _film_overlap import overlap
 from _film_peers import OURS, Cost, Peer, available, gifsicle, measured
@@ -253,10 +262,8 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
+    parser = parser_of(str(__doc__).partition("\n")[0])
     add = parser.add_argument
-    add("--quick", action="store_true", help="a smoke run")
-    add("--rounds", type=int, help="rounds; more are steadier")
     add("--section", choices=("peers", "overlap"), help="only this one")
     add("--only", metavar="TEXT", help="sets with TEXT in the name")
     add("--peers", metavar="TEXT", help="peers with TEXT in the name, beside twopass")
@@ -267,7 +274,6 @@ def _options() -> argparse.Namespace:
         metavar="FOLDER",
         help="keep the frames there, and use them",
     )
-    add("--json", type=Path, help="write the results to this file")
     add("--table", type=Path, help="write the tables to this Markdown file")
     add("--plot", type=Path, help="plot bytes against PSNR to this file, SVG or PNG")
     return parser.parse_args()

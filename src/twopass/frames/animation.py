@@ -18,7 +18,7 @@ from twopass.frames.info import Measured
 from twopass.frames.rate import tidy_fraction
 from twopass.frames.staged import StagedEncoder
 
-__all__ = ["AnimationEncoder", "Box", "changed"]
+__all__ = ["AnimationEncoder", "Box", "changed", "check_loop"]
 
 #: Left, upper, right and lower edge in pixels; the last two are outside.
 Box = tuple[int, int, int, int]
@@ -57,7 +57,9 @@ class AnimationEncoder(StagedEncoder):
         overwrite: bool = False,
         loop: int | None = 0,
     ) -> None:
-        self._plays = _plays(loop, most=self.most_plays, path=str(path))
+        check_loop(loop, most=self.most_plays - 1, path=str(path))
+        # The first showing counts; 0 is for ever.
+        self._plays = 1 if loop is None else loop + 1 if loop else 0
         self._file: BinaryIO | None = None
         super().__init__(path, fps=fps, overwrite=overwrite)
         self._rate = tidy_fraction(self.fps)
@@ -68,7 +70,7 @@ class AnimationEncoder(StagedEncoder):
 
     def _write(self, frame: npt.NDArray[np.uint8]) -> None:
         if self._file is None:
-            self._check_sides()
+            self._check_sides(self.longest_side)
             self._file = self._temporary.open("r+b")
             self._start(self._file)
         else:
@@ -111,14 +113,6 @@ class AnimationEncoder(StagedEncoder):
             # Closing writes what is buffered, which a full disk refuses again.
             with contextlib.suppress(OSError):
                 self._file.close()
-
-    def _check_sides(self) -> None:
-        if max(self.width, self.height) > self.longest_side:
-            raise EncoderError(
-                f"{self.width}x{self.height} frames: a film of format "
-                f"{self.format!r} has sides of at most {self.longest_side} pixels",
-                self.path,
-            )
 
     def _warn_of_speed(self) -> None:
         if self._stored == 1 and self._shown * 1000 < _SHORTEST_MS:
@@ -176,14 +170,16 @@ def changed(picture: Image.Image, screen: Image.Image | None) -> Box:
     return ImageChops.difference(picture, screen).getbbox() or (0, 0, 1, 1)
 
 
-def _plays(loop: Any, *, most: int, path: str) -> int:
-    """Return how often a film is shown in all; 0 is for ever."""
-    if loop is None:
-        return 1
-    if type(loop) is int and 0 <= loop < most:
-        return loop + 1 if loop else 0
+def check_loop(loop: Any, *, most: int, path: str) -> None:
+    """Refuse what is no number of repeats.
+
+    Raises:
+        EncoderError: If it is neither 0 to ``most`` nor ``None``.
+    """
+    if loop is None or (type(loop) is int and 0 <= loop <= most):
+        return
     raise EncoderError(
-        f"loop={loop!r} is no number of repeats; give 0 (for ever) to {most - 1}, or "
-        "None to play once",
+        f"loop={loop!r} is no number of repeats; give 0 (for ever) to {most}, or None "
+        "to play once",
         path,
     )

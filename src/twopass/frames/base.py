@@ -5,6 +5,7 @@ from __future__ import annotations
 import abc
 import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, ClassVar, Literal, Self
@@ -33,7 +34,6 @@ class FrameEncoder(abc.ABC):
 
     Attributes:
         format: Name of the format.
-        overlaps: Whether encoding beside the caller, in a thread, is worth it.
         path: Where the film goes, as text.
         fps: Frames per second.
         frames_added: Number of frames so far, those that were held included.
@@ -43,7 +43,6 @@ class FrameEncoder(abc.ABC):
     """
 
     format: ClassVar[str]
-    overlaps: ClassVar[bool] = False
 
     def __init__(self, path: str | Path | None, *, fps: float) -> None:
         self.path = None if path is None else str(path)
@@ -79,13 +78,10 @@ class FrameEncoder(abc.ABC):
                 or it cannot be written. The film is then given up.
         """
         self._require_open()
-        with contextlib.ExitStack() as undo:
-            undo.callback(self.abort)
+        with self._given_up_on_error():
             self._check(frame)
-            with os_errors_named(self.path):
-                self._write(frame)
+            self._write(frame)
             self.frames_added += 1
-            undo.pop_all()
 
     def hold(self) -> None:
         """Show the last frame for one more frame's time, as if it were added again.
@@ -95,11 +91,9 @@ class FrameEncoder(abc.ABC):
         """
         self._require_open()
         self._require_frames()
-        with contextlib.ExitStack() as undo:
-            undo.callback(self.abort)
+        with self._given_up_on_error():
             self._hold()
             self.frames_added += 1
-            undo.pop_all()
 
     def wants(self, index: int) -> bool:
         """Tell whether a frame is of use, unless it is the film's last.
@@ -125,12 +119,9 @@ class FrameEncoder(abc.ABC):
         if self._info is not None:
             return self._info
         self._require_open()
-        with contextlib.ExitStack() as undo:
-            undo.callback(self.abort)
+        with self._given_up_on_error():
             self._require_frames()
-            with os_errors_named(self.path):
-                self._info = self._complete()
-            undo.pop_all()
+            self._info = self._complete()
         self._state = "closed"
         return self._info
 
@@ -182,6 +173,13 @@ class FrameEncoder(abc.ABC):
 
     def _hold(self) -> None:  # noqa: B027 - most formats keep numbers, not repetitions
         """Let one frame's time pass; the next frame's number tells as much."""
+
+    @contextlib.contextmanager
+    def _given_up_on_error(self) -> Iterator[None]:
+        with contextlib.ExitStack() as undo, os_errors_named(self.path):
+            undo.callback(self.abort)
+            yield
+            undo.pop_all()
 
     def _is_ours(self) -> bool:
         # Harnesses fork to enforce time-outs: what the child does with its copy must

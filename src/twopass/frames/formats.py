@@ -34,7 +34,7 @@ def open_encoder(  # noqa: PLR0913 - each is one choice of the user's, by keywor
     overwrite: bool = False,
     every: int = 1,
     pad: bool | tuple[int, int] = False,
-    overlap: bool | None = None,
+    overlap: bool = False,
     **options: Any,
 ) -> FrameEncoder:
     """Open an encoder for a film.
@@ -51,8 +51,7 @@ def open_encoder(  # noqa: PLR0913 - each is one choice of the user's, by keywor
         pad: Width and height of the film: smaller frames are surrounded with black.
             ``True`` takes the size of the first frame. ``False`` refuses a frame of
             another size than the first.
-        overlap: Whether a thread encodes while the caller makes the next frame; ``None``
-            where it pays.
+        overlap: Whether a thread encodes while the caller makes the next frame.
         **options: For the encoder: ``crf``, ``preset`` and ``chroma`` of an MP4, ``loop``
             of a GIF, WebP or APNG, ``quality`` of a WebP.
 
@@ -77,7 +76,7 @@ def open_encoder(  # noqa: PLR0913 - each is one choice of the user's, by keywor
     with contextlib.ExitStack() as undo:
         undo.callback(encoder.abort)
         # The last to come is the first to see a frame.
-        if kind.overlaps if overlap is None else overlap:
+        if overlap:
             encoder = Overlapped(encoder)
         if pad is not False:
             encoder = Padded(encoder, pad)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from twopass.errors import EncoderError
+from twopass.frames.animation import check_loop
 from twopass.frames.canvas import Canvas
 from twopass.frames.gif_file import LONGEST_DELAY, GifBlocks, scan
 from twopass.frames.info import Measured
@@ -56,7 +57,7 @@ class GifEncoder(StagedEncoder):
         overwrite: bool = False,
         loop: int | None = 0,
     ) -> None:
-        _check_loop(loop, str(path))
+        check_loop(loop, most=_MOST_LOOPS, path=str(path))
         self._loop = loop
         self._file: BinaryIO | None = None
         super().__init__(path, fps=fps, overwrite=overwrite)
@@ -95,12 +96,7 @@ class GifEncoder(StagedEncoder):
         self._pending = frame.copy()
 
     def _open(self) -> None:
-        if max(self.width, self.height) > _LONGEST_SIDE:
-            raise EncoderError(
-                f"{self.width}x{self.height} frames: a GIF has sides of at most "
-                f"{_LONGEST_SIDE} pixels",
-                self.path,
-            )
+        self._check_sides(_LONGEST_SIDE)
         self._file = self._temporary.open("r+b")
         self._canvas = Canvas(self.height, self.width)
         self._blocks = GifBlocks(
@@ -142,13 +138,3 @@ class GifEncoder(StagedEncoder):
             # Closing writes what is buffered, which a full disk refuses again.
             with contextlib.suppress(OSError):
                 self._file.close()
-
-
-def _check_loop(loop: int | None, path: str) -> None:
-    if loop is None or (type(loop) is int and 0 <= loop <= _MOST_LOOPS):
-        return
-    raise EncoderError(
-        f"loop={loop!r} is no number of repeats; give 0 (for ever) to {_MOST_LOOPS}, or "
-        "None to play once",
-        path,
-    )

@@ -52,8 +52,14 @@ class StagedEncoder(FrameEncoder):
 
         Raises:
             EncoderError: If the target exists and may not be replaced.
+            MissingDependencyError: If what the format needs is not installed.
         """
+        cls._require()
         cls.staging(path, overwrite=overwrite)
+
+    @classmethod
+    def _require(cls) -> None:
+        """Raise a ``MissingDependencyError`` if what the format needs is missing."""
 
     @property
     def _temporary(self) -> Path:
@@ -84,6 +90,14 @@ class StagedEncoder(FrameEncoder):
             bytes=self._staged.size(),
             format=self.format,
         )
+
+    def _check_sides(self, longest: int) -> None:
+        if max(self.width, self.height) > longest:
+            raise EncoderError(
+                f"{self.width}x{self.height} frames: a film of format "
+                f"{self.format!r} has sides of at most {longest} pixels",
+                self.path,
+            )
 
     def _discard(self) -> None:
         self._release()

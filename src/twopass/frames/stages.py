@@ -132,6 +132,9 @@ class Padded(Stage):
 
     def _write(self, frame: npt.NDArray[np.uint8]) -> None:
         height, width = frame.shape[:2]
+        if (height, width) == self._size:
+            self.encoder.add(frame)
+            return
         above, left = (self.height - height) // 2, (self.width - width) // 2
         padding = (
             (above, self.height - height - above),

@@ -108,19 +108,8 @@ class VideoEncoder(StagedEncoder):
         self._stored = 0
 
     @classmethod
-    def check(cls, path: str, *, overwrite: bool) -> None:
-        """Find out, without writing, what would make the constructor fail.
-
-        Args:
-            path: Where the film would go.
-            overwrite: Whether an existing film may be replaced.
-
-        Raises:
-            EncoderError: If the target exists and may not be replaced.
-            MissingDependencyError: If PyAV, or libx264 in it, is not installed.
-        """
+    def _require(cls) -> None:
         _load_av(_CODEC)
-        super().check(path, overwrite=overwrite)
 
     def _write(self, frame: npt.NDArray[np.uint8]) -> None:
         with self._codec_errors_named():
@@ -148,12 +137,7 @@ class VideoEncoder(StagedEncoder):
         return self.width, self.height
 
     def _open(self, height: int, width: int) -> None:
-        if max(height, width) > _LONGEST_SIDE:
-            raise EncoderError(
-                f"{self.width}x{self.height} frames: a film of format 'mp4' has sides "
-                f"of at most {_LONGEST_SIDE} pixels",
-                self.path,
-            )
+        self._check_sides(_LONGEST_SIDE)
         self._container = self._av.open(
             str(self._temporary),
             "w",

@@ -64,24 +64,15 @@ class WebpEncoder(AnimationEncoder):
         loop: int | None = 0,
         quality: float | None = None,
     ) -> None:
-        _require_webp()
+        self._require()
         self._settings = _settings(quality, str(path))
         super().__init__(path, fps=fps, overwrite=overwrite, loop=loop)
 
     @classmethod
-    def check(cls, path: str, *, overwrite: bool) -> None:
-        """Find out, without writing, what would make the constructor fail.
-
-        Args:
-            path: Where the film would go.
-            overwrite: Whether an existing film may be replaced.
-
-        Raises:
-            EncoderError: If the target exists and may not be replaced.
-            MissingDependencyError: If Pillow was built without WebP.
-        """
-        _require_webp()
-        super().check(path, overwrite=overwrite)
+    def _require(cls) -> None:
+        if not features.check("webp"):
+            purpose = "Writing a webp film (this build of Pillow lacks WebP)"
+            raise MissingDependencyError("pillow", None, purpose)
 
     def _start(self, file: BinaryIO) -> None:
         file.write(b"RIFF" + bytes(4) + b"WEBP")
@@ -134,12 +125,6 @@ class WebpEncoder(AnimationEncoder):
     def _measure(self) -> Measured:
         with self._temporary.open("rb") as file:
             return _scan(file)
-
-
-def _require_webp() -> None:
-    if not features.check("webp"):
-        purpose = "Writing a webp film (this build of Pillow lacks WebP)"
-        raise MissingDependencyError("pillow", None, purpose)
 
 
 def _settings(quality: Any, path: str) -> dict[str, Any]:
