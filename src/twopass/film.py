@@ -37,7 +37,7 @@ class Film(TypedDict, total=False):
 
     Attributes:
         fps: Frames a second; else the environment's ``render_fps``, else 30.
-        format: ``gif``, ``mp4`` or ``png``; else from the suffix.
+        format: ``gif``, ``mp4``, ``webp``, ``apng`` or ``png``; else from the suffix.
         overwrite: Replace an existing file.
         loop: Repetitions of a GIF; 0 is for ever, ``None`` plays it once.
     """

@@ -123,7 +123,8 @@ def render(
 
     Args:
         tape: A tape or its path.
-        path: The film: ``.gif``, ``.mp4``, or a folder of PNG with ``format="png"``.
+        path: The film: ``.gif``, ``.mp4``, ``.webp``, ``.apng``, or a folder of PNG with
+            ``format="png"``.
         episode: Which episode.
         env: The environment's source; by default the id that the tape names, if an
             installed package has registered it.

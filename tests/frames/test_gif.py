@@ -76,6 +76,23 @@ def test_a_rate_too_low_for_a_gif_is_refused(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("held", [654, 655, 656, 1310, 1311, 3000])
+def test_a_picture_may_last_longer_than_a_gif_can_say(tmp_path, read_film, held):
+    dark, light = (np.full((4, 6, 3), shade, np.uint8) for shade in (30, 200))
+    with open_encoder(tmp_path / "a.gif", fps=1) as film:
+        for frame in (dark, light):
+            film.add(frame)
+            for _ in range(held - 1):
+                film.hold()
+    played = read_film(tmp_path / "a.gif")
+    assert played.seconds == film.close().seconds == 2 * held
+    assert film.close().stored == len(played.frames)
+    assert min(played.delays) >= 20
+    for second in range(2 * held):
+        shown = dark if second < held else light
+        np.testing.assert_array_equal(played.at(second + 0.5), shown)
+
+
 def test_still_moving_still(tmp_path, read_film):
     dark = np.full((20, 30, 3), 30, np.uint8)
     moving = list(moving_square(5, dark))

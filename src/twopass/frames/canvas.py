@@ -19,7 +19,7 @@ from twopass.frames.palette import (
     unpack,
 )
 
-__all__ = ["Canvas", "Drawing"]
+__all__ = ["STILL", "Canvas", "Drawing"]
 
 # Mean squared error a channel (42 dB) above which changed pixels get their own table.
 _POOR = 4.0
@@ -42,7 +42,8 @@ class Drawing:
     table: npt.NDArray[np.uint8] | None
 
 
-_STILL = Drawing(np.full((1, 1), TRANSPARENT, np.uint8), (0, 0), None)
+#: Changes nothing.
+STILL = Drawing(np.full((1, 1), TRANSPARENT, np.uint8), (0, 0), None)
 
 
 class Canvas:
@@ -72,7 +73,7 @@ class Canvas:
         self._source = codes
         area = _bounds(changed)
         if area is None:
-            return _STILL
+            return STILL
         return self._draw_area(area, codes[area], changed[area])
 
     def _draw_area(
@@ -113,7 +114,7 @@ def _trimmed(
 ) -> Drawing:
     inner = _bounds(indices != TRANSPARENT)
     if inner is None:
-        return _STILL
+        return STILL
     corner = (area[0].start + inner[0].start, area[1].start + inner[1].start)
     return Drawing(indices[inner], corner, table)
 

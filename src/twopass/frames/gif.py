@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,7 +14,7 @@ from PIL import Image
 
 from twopass.errors import EncoderError
 from twopass.frames.animation import check_loop
-from twopass.frames.canvas import Canvas
+from twopass.frames.canvas import STILL, Canvas
 from twopass.frames.gif_file import LONGEST_DELAY, GifBlocks, scan
 from twopass.frames.info import Measured
 from twopass.frames.rate import FASTEST_FPS, SHORTEST_CS, FrameClock
@@ -26,7 +27,7 @@ _MOST_LOOPS = 0xFFFF
 
 
 class GifEncoder(StagedEncoder):
-    """Writes a GIF, one stored frame for each frame given.
+    """Writes a GIF, one stored frame for each frame given, or more for one held long.
 
     Without loss while the film has at most 255 colours; beyond, without dithering and
     without flicker: a pixel that does not change never changes on the screen. Delays
@@ -107,15 +108,17 @@ class GifEncoder(StagedEncoder):
         assert self._pending is not None
         assert self._file is not None
         drawing = self._canvas.draw(self._pending)
-        self._blocks.image(
-            drawing.indices,
-            corner=drawing.corner,
-            delay=end - self._start,
-            table=drawing.table,
-        )
+        for delay in _storable(end - self._start):
+            self._blocks.image(
+                drawing.indices,
+                corner=drawing.corner,
+                delay=delay,
+                table=drawing.table,
+            )
+            self._stored += 1
+            drawing = STILL
         # Nothing stays in a buffer that a forked child would write a second time.
         self._file.flush()
-        self._stored += 1
         self._start = end
 
     def _finish(self) -> Measured:
@@ -138,3 +141,11 @@ class GifEncoder(StagedEncoder):
             # Closing writes what is buffered, which a full disk refuses again.
             with contextlib.suppress(OSError):
                 self._file.close()
+
+
+def _storable(delay: int) -> Iterator[int]:
+    """Split a delay in centiseconds into some that a GIF can say and players keep."""
+    while delay > LONGEST_DELAY:
+        yield LONGEST_DELAY - SHORTEST_CS
+        delay -= LONGEST_DELAY - SHORTEST_CS
+    yield delay

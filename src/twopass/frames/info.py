@@ -14,12 +14,13 @@ class FilmInfo:
 
     Attributes:
         path: The file or folder as text; ``None`` for frames kept in memory.
-        frames: Number of frames that the encoder was given.
-        stored: Number of frames in the film. Smaller than ``frames`` only for a GIF
-            above 50 frames per second.
+        frames: Number of frames that the encoder was given, held ones included.
+        stored: Number of pictures in the film. Smaller than ``frames`` where frames
+            were held or left out, as a GIF does above 50 frames per second; larger
+            where a GIF shows a picture for more than 655 s.
         seconds: How long the film plays.
-        width: Width of the stored picture in pixels. H.264 needs even sides: an odd
-            one is one pixel larger here than in the frames given.
+        width: Width of the stored picture in pixels. H.264 in 4:2:0 needs even sides:
+            an odd one is one pixel larger here than in the frames given.
         height: Height of the stored picture in pixels.
         bytes: Size on disk, or in memory for ``path=None``.
         format: Name of the format, such as ``"gif"``.
